@@ -1,0 +1,126 @@
+"""The solver ops in PyTorch: one implementation for cpu, cuda, rocm, mps and xpu.
+
+Owns the torch form of the contract of `rung_backends.reference.solver`. Computes float16 and bfloat16 in
+float32 and casts back; makes no float64 tensor unless an argument is one, for mps has none. Builds every
+result from differentiable, out-of-place operations and reads no tensor's value, so autograd and
+`torch.compile` see through it and no device waits. Must not name a device.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+__all__ = ["flow_match_step", "flow_sde_step"]
+
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
+
+
+def flow_match_step(sample: Tensor, velocity: Tensor, sigma: float, sigma_next: float) -> Tensor:
+    """Take one Euler step along the flow: ``sample + (sigma_next - sigma) * velocity``.
+
+    Source, shapes, ranges and errors: `rung_backends.reference.solver.flow_match_step`; bfloat16 is a dtype
+    here too. Gradients reach `sample` and `velocity`.
+    """
+    wide = _check_tensors(sample, velocity=velocity)
+    sigma, sigma_next = _check_sigmas(sigma, sigma_next)
+    return (sample.to(wide) + (sigma_next - sigma) * velocity.to(wide)).to(sample.dtype)
+
+
+def flow_sde_step(
+    sample: Tensor,
+    velocity: Tensor,
+    sigma: float,
+    sigma_next: float,
+    *,
+    noise: Tensor | None = None,
+    prev_sample: Tensor | None = None,
+    noise_scale: float = 0.7,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Take one stochastic step of Flow-GRPO and give the log-probability of where it went.
+
+    With dt = sigma_next - sigma and s = noise_scale * sqrt(sigma / max(1 - sigma, -dt))::
+
+        mean = sample + (velocity + s**2 / (2 * sigma) * (sample + (1 - sigma) * velocity)) * dt
+        std  = s * sqrt(-dt)
+        prev = mean + std * noise
+
+    and the Euler step, std = 0, at sigma_next = 0. Source, guards, shapes, ranges and errors:
+    `rung_backends.reference.solver.flow_sde_step`; bfloat16 is a dtype here too. Without `noise` and
+    `prev_sample`, draws from the default generator of sample's device: `torch.manual_seed` decides. A step
+    with std = 0 draws nothing.
+
+    Gradients: prev_sample and mean are differentiable in `sample` and `velocity` (and `noise`). log_prob
+    holds a sample it has drawn fixed, so that its gradient is the one a policy-gradient method needs; with
+    that sample free, log_prob would not depend on the mean at all. A given `prev_sample` is not detached: its
+    own gradient is the score. Where std = 0, log_prob is a constant.
+    """
+    if noise is not None and prev_sample is not None:
+        raise ValueError("give noise (to draw with it) or prev_sample (to judge it), not both")
+    wide = _check_tensors(sample, velocity=velocity, noise=noise, prev_sample=prev_sample)
+    sigma, sigma_next = _check_sigmas(sigma, sigma_next)
+    noise_scale = float(noise_scale)
+    if not 0.0 <= noise_scale < math.inf:
+        raise ValueError(f"noise_scale must be finite and not negative, got {noise_scale}")
+
+    keep, push, std = _coefficients(sigma, sigma_next, noise_scale)
+    mean = keep * sample.to(wide) + push * velocity.to(wide)
+    if prev_sample is not None:
+        point = prev_sample.to(wide)
+        result = prev_sample.to(sample.dtype, copy=True)
+    else:
+        if std == 0.0:
+            result = mean.to(sample.dtype, copy=True)
+        else:
+            noise = torch.randn_like(mean) if noise is None else noise.to(wide)
+            result = (mean + std * noise).to(sample.dtype)
+        point = result.detach().to(wide)
+
+    batch, count = sample.shape[0], math.prod(sample.shape[1:])
+    if std == 0.0 or count == 0:
+        log_prob = sample.new_zeros(batch)
+    else:
+        spread = ((point - mean) / std).square().reshape(batch, count).sum(1) / count
+        log_prob = (-0.5 * spread - (math.log(std) + _HALF_LOG_TAU)).to(sample.dtype)
+    stds = sample.new_full((batch, *(1,) * (sample.ndim - 1)), std)
+    return result, log_prob, mean.to(sample.dtype), stds
+
+
+def _coefficients(sigma: float, sigma_next: float, noise_scale: float) -> tuple[float, float, float]:
+    """Give (keep, push, std) of the step: mean = keep * sample + push * velocity."""
+    step = sigma - sigma_next
+    room = max(1.0 - sigma, step)
+    std = noise_scale * math.sqrt(sigma * step / room) if sigma_next > 0.0 and step > 0.0 else 0.0
+    pull = noise_scale * noise_scale * step / (2.0 * room) if std > 0.0 else 0.0
+    return 1.0 - pull, -step - pull * (1.0 - sigma), std
+
+
+def _check_sigmas(sigma: float, sigma_next: float) -> tuple[float, float]:
+    sigma, sigma_next = float(sigma), float(sigma_next)
+    if not 0.0 <= sigma_next <= sigma <= 1.0:
+        raise ValueError(
+            f"a step goes down within [0, 1]: need 0 <= sigma_next <= sigma <= 1, "
+            f"got sigma={sigma}, sigma_next={sigma_next}"
+        )
+    return sigma, sigma_next
+
+
+def _check_tensors(sample: Tensor, **others: Tensor | None) -> torch.dtype:
+    """Refuse what the ops cannot take; give the dtype to compute in, float32 or wider."""
+    wide = torch.float32
+    for name, tensor in {"sample": sample, **others}.items():
+        if tensor is None:
+            continue
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{name} must be a torch tensor, got {type(tensor).__name__}")
+        if tensor.dtype not in _DTYPES:
+            raise TypeError(f"{name} must be float16, bfloat16, float32 or float64, got {tensor.dtype}")
+        if tensor.shape != sample.shape:
+            raise ValueError(f"{name} must have sample's shape {tuple(sample.shape)}, got {tuple(tensor.shape)}")
+        wide = torch.promote_types(wide, tensor.dtype)
+    if sample.ndim == 0:
+        raise ValueError("sample needs a batch axis: its shape is (), use sample[None]")
+    return wide

@@ -1,0 +1,97 @@
+"""From a dotted path to an object, and the record of what could not be bound.
+
+Owns the grammar `module:name`, the allow-list check and the failures met in this process. Imports what it is
+told to and nothing of rung's upper layers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import TYPE_CHECKING, Any
+
+from rung.diagnostics import BindError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["FAILURES", "LOCAL", "bind", "home", "parse", "provide", "root_of"]
+
+FAILURES: dict[str, str] = {}
+"""Path to cause, for every path that could not be bound in this process: `explain` shows them."""
+
+LOCAL = "local"
+"""The root of paths that stand for objects registered from Python instead of importable ones."""
+
+_local: dict[str, Any] = {}
+
+_PATH = re.compile(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*):([A-Za-z][A-Za-z0-9_]*)", re.ASCII)
+
+
+def parse(path: str) -> tuple[str, str]:
+    """Split `module:name`; raise ValueError when it is not one plain identifier after one colon."""
+    match = _PATH.fullmatch(path)
+    if match is None:
+        raise ValueError(f"`{path}` is not of the form `package.module:name` with one public name after the colon")
+    return match.group(1), match.group(2)
+
+
+def root_of(path: str) -> str:
+    """Give the top-level package of a dotted path."""
+    return path.partition(":")[0].partition(".")[0]
+
+
+def home(found: object) -> str:
+    """Give the module an object says it lives in: its own, else its type's."""
+    module = getattr(found, "__module__", None)
+    return module if isinstance(module, str) else type(found).__module__
+
+
+def provide(name: str, found: Any) -> str:
+    """Make an object bindable under a path of its own, and give that path."""
+    path = f"{LOCAL}:{name}"
+    _local[path] = found
+    return path
+
+
+def bind(path: str, roots: Collection[str]) -> Any:
+    """Import the callable at `path`; raise BindError, with the cause chained, and remember the failure.
+
+    `roots` are the top-level packages that may be bound. The object's own module must lie under one of
+    them too, so that `pkg.mod:system` does not reach `os` through an import in `pkg.mod`.
+    """
+    try:
+        found = _bind(path, roots)
+    except BindError as error:
+        FAILURES[path] = str(error)
+        raise
+    FAILURES.pop(path, None)
+    return found
+
+
+def _bind(path: str, roots: Collection[str]) -> Any:
+    if path in _local and LOCAL in roots:
+        return _local[path]
+    try:
+        module_name, name = parse(path)
+    except ValueError as error:
+        raise BindError(str(error)) from None
+    root = root_of(module_name)
+    if root not in roots:
+        raise BindError(f"package `{root}` is not allowed: pass allow=[{root!r}] where the manifest is loaded")
+    try:
+        module = importlib.import_module(module_name)
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # an import may raise anything; a broken rung must not end the program
+        raise BindError(f"importing `{module_name}` raised {type(error).__name__}: {error}") from error
+    try:
+        found = getattr(module, name)
+    except AttributeError:
+        raise BindError(f"module `{module_name}` has no `{name}`") from None
+    if root_of(home(found)) not in roots:
+        raise BindError(f"`{path}` is really from `{home(found)}`, which is outside the allowed packages")
+    if not callable(found):
+        raise BindError(f"`{path}` is {type(found).__name__}, not a function")
+    return found

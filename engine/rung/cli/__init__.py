@@ -1,0 +1,64 @@
+"""The `rung` command.
+
+Owns the parser, the exit codes and the last line of defence. Each command is one module with `add` and `run`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from rung.cli import check, explain, facts, ladder, matrix, parity
+from rung.diagnostics import RungError, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["CLEAN", "FINDINGS", "INTERNAL", "USAGE", "main"]
+
+CLEAN, FINDINGS, USAGE, INTERNAL = range(4)
+
+_COMMANDS = (check, explain, ladder, matrix, facts, parity)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Give the argument parser of all commands."""
+    import rung
+
+    top = argparse.ArgumentParser(
+        prog="rung",
+        description="Dispatch for ML kernels from validated manifests: check them, and see what resolves to what.",
+        epilog="Exit: 0 clean, 1 findings, 2 usage or configuration, 3 a bug in rung.",
+    )
+    top.add_argument("--version", action="version", version=f"rung {rung.__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in _COMMANDS:
+        module.add(commands)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and give its exit code."""
+    arguments = parser().parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except (RungError, OSError) as error:
+        if isinstance(error, BrokenPipeError):  # the reader of a pipe has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return CLEAN
+        if arguments.debug:
+            raise
+        print("\n".join(printable(line) for line in f"rung: {error}".splitlines()), file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if arguments.debug:
+            raise
+        what = printable(f"{type(error).__name__}: {error}")
+        print(f"rung: internal error: {what} (run with --debug and report this)", file=sys.stderr)
+        return INTERNAL
+    return code

@@ -1,0 +1,201 @@
+"""Manifests to a `Table`.
+
+Owns the conversion of models to runtime records and nothing else: everything wrong was said before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rung import lattice
+from rung.bind import root_of
+from rung.diagnostics import ManifestError
+from rung.entries import AXES, DEFAULT, GENERIC, REFERENCE, Backend, Cell, Expression, Kind, LocalRow, Op, Profile
+from rung.manifest import Manifests, Unit, merge
+from rung.predicates import describe
+from rung.rules import check
+from rung.rules.safety import paths
+from rung.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rung.manifest import CellEntry
+    from rung.models import ExpressionModel, OpModel, Tolerance
+
+__all__ = ["compile_manifests", "compile_units"]
+
+_CPU = "cpu"
+# What a profile that says nothing does; a profile's own `fall` and those it extends come over it.
+_LEVELS = {
+    "device": "warn", "arch": "allow", "variant": "warn", "arrays": "note",
+    "degraded": "warn", "reference": "warn", "broken": "warn", "unknown": "note",
+}  # fmt: skip
+_STRICT = dict.fromkeys(("device", "variant", "degraded", "reference", "broken", "unknown"), "error")
+
+
+def compile_units(units: Iterable[Unit], local: Iterable[LocalRow] = ()) -> Table:
+    """Read, check and compile; raise ManifestError with every error when there is one.
+
+    `local` are rows given from Python, added as the backend `local`.
+    """
+    whole = merge(units, local)
+    check(whole)
+    if whole.problems.errors:
+        raise ManifestError(whole.problems.errors)
+    return compile_manifests(whole)
+
+
+def compile_manifests(whole: Manifests) -> Table:
+    """Turn checked manifests into a table. The order of files does not matter."""
+    predicates = {name: expression_of(entry.model) for name, entry in sorted(whole.predicates.items())}
+    pool = dict(predicates)
+    ops = {name: _op(entry.model, name, whole) for name, entry in sorted(whole.ops.items())}
+    kernels: dict[str, list[Cell]] = {name: [_reference(op)] for name, op in ops.items()}
+    components: dict[str, list[Cell]] = {name: [] for name in sorted(whole.kinds)}
+    for entry in whole.cells:
+        cells = kernels if entry.arch is not None else components
+        cells[entry.serves].append(_cell(entry, whole, pool))
+    backends = {
+        entry.name: Backend(entry.name, entry.file.arrays or "numpy", entry.where, entry.file.hint or "")
+        for entry in sorted(whole.backends.values(), key=lambda e: e.name)
+    }
+    allowed = {root_of(path) for path, _, _ in paths(whole)}
+    for unit in whole.units:
+        allowed |= unit.roots or set()
+    return Table(
+        devices=whole.device_records,
+        ops=ops,
+        kinds={name: Kind(name, e.model.summary, e.where) for name, e in sorted(whole.kinds.items())},
+        backends=backends,
+        profiles=_profiles(whole),
+        predicates=pool,
+        named={name: entry.where for name, entry in sorted(whole.predicates.items())},
+        kernels={name: tuple(sorted(cells, key=lambda c: c.id)) for name, cells in kernels.items()},
+        components={name: tuple(sorted(cells, key=lambda c: c.id)) for name, cells in components.items()},
+        roots=frozenset(allowed),
+    )
+
+
+def expression_of(model: ExpressionModel) -> Expression:
+    """Give the runtime form of a predicate."""
+    (field,) = model.model_fields_set - {"why"}
+    key = field.rstrip("_")
+    why = model.why or ""
+    value = getattr(model, field)
+    if key in ("all", "any"):
+        return Expression(key, terms=tuple(expression_of(term) for term in value), why=why)
+    if key == "not":
+        return Expression(key, terms=(expression_of(value),), why=why)
+    names = {"cpu": "flags", "python": "version", "probe": "path"}
+    if isinstance(value, str):
+        return Expression(key, args=((names.get(key, "name"), value),), why=why)
+    if isinstance(value, list):
+        return Expression(key, args=((names.get(key, "name"), tuple(value)),), why=why)
+    given = {k: v for k, v in value.model_dump(exclude_none=True).items() if v is not None}
+    args = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in given.items())
+    return Expression(key, args=args, why=why)
+
+
+def _need(model: ExpressionModel | None, pool: dict[str, Expression]) -> tuple[str, ...]:
+    """Give the pool name of a condition; an inline one is pooled under its text, so equal ones are one."""
+    if model is None:
+        return ()
+    if model.use is not None:
+        return (model.use,)
+    expression = expression_of(model)
+    name = describe(expression)
+    while pool.setdefault(name, expression) != expression:
+        name += "'"
+    return (name,)
+
+
+def _tolerance(model: Tolerance) -> dict[str, float | int]:
+    return {} if model.exact else {"rtol": model.rtol or 0.0, "atol": model.atol or 0.0}
+
+
+def _op(model: OpModel, name: str, whole: Manifests) -> Op:
+    return Op(
+        name=name,
+        summary=model.summary,
+        signature=model.signature,
+        reference=model.reference,
+        where=whole.ops[name].at("reference"),
+        cases=model.cases,
+        tolerance={dtype: _tolerance(value) for dtype, value in model.tolerance.items()},
+        variants={variant: tuple(chain) for variant, chain in sorted(model.variants.items())},
+    )
+
+
+def _reference(op: Op) -> Cell:
+    return Cell(
+        id=f"{REFERENCE}/{op.name}@{_CPU}.{GENERIC}#{DEFAULT}",
+        backend=REFERENCE,
+        serves=op.name,
+        device=_CPU,
+        arch=GENERIC,
+        variant=DEFAULT,
+        arrays="numpy",
+        impl=op.reference,
+        artifact="python",
+        where=op.where,
+    )
+
+
+def _cell(entry: CellEntry, whole: Manifests, pool: dict[str, Expression]) -> Cell:
+    model = entry.model
+    file = entry.backend.file
+    artifact = getattr(model, "artifact", None)
+    if entry.arch is not None and artifact is None:
+        artifact = lattice.default_artifact(whole.device_records[entry.device], entry.arch)
+    needs = (*_need(file.requires, pool), *_need(model.when, pool))
+    return Cell(
+        id=entry.id,
+        backend=entry.backend.name,
+        serves=entry.serves,
+        device=entry.device,
+        arch=entry.arch,
+        variant=entry.variant,
+        arrays=model.arrays or file.arrays or "numpy",
+        impl=model.impl,
+        artifact=artifact,
+        where=entry.where,
+        needs=tuple(dict.fromkeys(needs)),
+        exclude=tuple(getattr(model, "exclude", ())),
+        degraded=model.degraded or "",
+        hint=model.hint or file.hint or "",
+        workspace_bytes=getattr(model, "workspace_bytes", None),
+    )
+
+
+def _profiles(whole: Manifests) -> dict[str, Profile]:
+    """Resolve `extends`; `default` and `strict` exist even where no manifest declares them."""
+    everywhere = tuple(sorted(whole.devices, key=lambda d: (d == _CPU, d)))
+    out: dict[str, Profile] = {}
+
+    def base(name: str) -> Profile:
+        if name in out:
+            return out[name]
+        entry = whole.profiles.get(name)
+        if entry is None:
+            out[name] = Profile(name, everywhere, {**_LEVELS, **(_STRICT if name == "strict" else {})})
+            return out[name]
+        model = entry.model
+        parent = base(model.extends) if model.extends is not None else None
+        fall: dict[str, str] = dict(parent.fall if parent else _LEVELS)
+        fall.update({str(axis): str(level) for axis, level in model.fall.items()})
+        chains = dict(parent.chains) if parent else {}
+        for op, replaced in model.chains.items():
+            chains[op] = {**chains.get(op, {}), **{v: tuple(chain) for v, chain in replaced.items()}}
+        out[name] = Profile(
+            name=name,
+            devices=tuple(model.devices or (parent.devices if parent else everywhere)),
+            fall={axis: fall[axis] for axis in AXES},
+            only=model.only or (parent.only if parent else None),
+            chains=chains,
+        )
+        return out[name]
+
+    for name in sorted({*whole.profiles, DEFAULT, "strict"}):
+        base(name)
+    return dict(sorted(out.items()))

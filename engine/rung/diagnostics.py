@@ -1,0 +1,259 @@
+"""Problems and exceptions: what every message of rung is made of.
+
+Owns `Where`, `Problem`, the collector, name suggestions and the exception classes. Knows nothing of
+manifests, devices or ops, and prints nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+__all__ = [
+    "BindError",
+    "BridgeError",
+    "FactsError",
+    "FallError",
+    "FallbackWarning",
+    "ForeignFactsError",
+    "ManifestError",
+    "Problem",
+    "Problems",
+    "RungError",
+    "RungWarning",
+    "UnknownArch",
+    "UnknownDevice",
+    "UnknownKind",
+    "UnknownOp",
+    "UnknownProfile",
+    "UnknownTarget",
+    "Where",
+    "closest",
+    "did_you_mean",
+    "printable",
+]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Where:
+    """A place in a text file: 1-based lines and columns, the end exclusive."""
+
+    path: str
+    line: int = 1
+    column: int = 1
+    end_line: int = 0
+    end_column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One finding: a rule code, a severity, a place, what is wrong, and what to do about it.
+
+    `where` is None only for what has no place in a file, such as a path that does not exist.
+    `cell` is the id of the cell concerned, and `related` are further places with a remark each.
+    """
+
+    code: str
+    severity: str
+    where: Where | None
+    message: str
+    hint: str = ""
+    cell: str = ""
+    related: tuple[tuple[Where, str], ...] = ()
+
+    @property
+    def sort_key(self) -> tuple[str, int, int, str, str]:
+        """File, line, column, code: the order of every report."""
+        where = self.where or Where("", 0, 0)
+        return (where.path, where.line, where.column, self.code, self.message)
+
+    def concise(self) -> str:
+        """Give the finding on one line: `path:line:column: CODE message`."""
+        where = self.where
+        place = f"{where.path}:{where.line}:{where.column}: " if where else ""
+        return f"{place}{self.code} {printable(self.message)}"
+
+    def full(self, lines: Sequence[str] | None = None) -> str:
+        """Give the finding with its source line and a caret, as far as `lines` has the text."""
+        out = [f"{self.severity}[{self.code}]: {printable(self.message)}"]
+        where = self.where
+        if where is not None:
+            out.append(f"  --> {where.path}:{where.line}:{where.column}")
+            if lines is not None and 0 < where.line <= len(lines):
+                text = printable(lines[where.line - 1])
+                gutter = f"{where.line:>4} | "
+                end = where.end_column if where.end_line == where.line else len(text) + 1
+                width = max(1, min(end, len(text) + 1) - where.column)
+                out.append(f"{gutter}{text}")
+                out.append(" " * 5 + "| " + " " * (where.column - 1) + "^" * width)
+        out += [f"     = note: {printable(remark)} at {place}" for place, remark in self.related]
+        if self.hint:
+            out.append(f"     = help: {printable(self.hint)}")
+        return "\n".join(out)
+
+
+@dataclass(slots=True)
+class Problems:
+    """A collector: every phase adds to it and goes on, so that one run reports everything."""
+
+    found: list[Problem] = field(default_factory=list)
+
+    def add(
+        self,
+        code: str,
+        where: Where | None,
+        message: str,
+        *,
+        hint: str = "",
+        severity: str = "error",
+        cell: str = "",
+        related: tuple[tuple[Where, str], ...] = (),
+    ) -> None:
+        """Record one finding."""
+        self.found.append(Problem(code, severity, where, message, hint, cell, related))
+
+    @property
+    def errors(self) -> list[Problem]:
+        """The findings that make a manifest unusable, in report order."""
+        return [p for p in self if p.severity == "error"]
+
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(sorted(self.found, key=lambda p: p.sort_key))
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+
+class RungError(Exception):
+    """Base of every error rung raises on purpose."""
+
+
+class ManifestError(RungError):
+    """Manifests that cannot be used; `problems` holds every finding."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        shown = "\n".join(f"  {p.concise()}" + (f"\n    {p.hint}" if p.hint else "") for p in self.problems)
+        count = len(self.problems)
+        super().__init__(f"{count} problem{'s' * (count != 1)} in the manifests:\n{shown}")
+
+
+class FactsError(RungError):
+    """A facts file that cannot be read or does not fit its schema."""
+
+
+class BindError(RungError):
+    """A dotted path that could not be turned into an object; the cause is chained."""
+
+
+class BridgeError(RungError):
+    """An argument that cannot cross to the device or array library of the chosen cell."""
+
+
+class FallError(RungError):
+    """A fall the profile forbids, or a required cell that is not usable; the message has the ladder."""
+
+
+class ForeignFactsError(RungError):
+    """A kernel was asked of a platform whose facts were recorded on another machine."""
+
+
+class _UnknownName(RungError, KeyError):
+    """A name no manifest declares. A KeyError too, so that lookups read naturally."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class UnknownOp(_UnknownName):
+    """No manifest declares this op."""
+
+
+class UnknownKind(_UnknownName):
+    """No manifest declares this component kind."""
+
+
+class UnknownDevice(_UnknownName):
+    """No manifest declares this device."""
+
+
+class UnknownArch(_UnknownName):
+    """The device has no such arch, and its pattern cannot read it."""
+
+
+class UnknownTarget(_UnknownName):
+    """The device has no such target."""
+
+
+class UnknownProfile(_UnknownName):
+    """No manifest declares this profile."""
+
+
+class RungWarning(UserWarning):
+    """Base of every warning rung emits."""
+
+
+class FallbackWarning(RungWarning):
+    """Something other than the closest rung serves; said once per (platform, op, variant)."""
+
+
+def printable(text: str) -> str:
+    r"""Escape control and bidirectional characters, so that a manifest cannot write to a terminal.
+
+    Tabs become one space; everything else unprintable becomes its `\x..` or `\u....` form.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else " " if c == "\t" else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
+def _distance(a: str, b: str, limit: int) -> int:
+    """Optimal string alignment distance (a swap of neighbours counts one), or `limit` + 1 when beyond."""
+    if abs(len(a) - len(b)) > limit:
+        return limit + 1
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        before, last, row = row, before, [i]
+        for j, y in enumerate(b, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
+            if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
+                cost = min(cost, last[j - 2] + 1)
+            row.append(cost)
+        if min(row) > limit:
+            return limit + 1
+    return row[-1]
+
+
+def closest(name: str, legal: Iterable[str]) -> str | None:
+    """Give the legal name most like `name`: within edit distance 2, else similarity 0.6, else None."""
+    names = sorted(set(legal))
+    folded = name.casefold()
+    ranked = [(_distance(folded, n.casefold(), 2), n) for n in names]
+    near = [pair for pair in ranked if pair[0] <= min(2, max(1, len(name) // 2))]
+    if near:
+        return min(near)[1]
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, names, n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def did_you_mean(name: str, legal: Iterable[str]) -> str:
+    """Give a hint: the closest legal name, else up to eight legal ones."""
+    names = sorted(set(legal))
+    near = closest(name, names)
+    if near is not None:
+        return f"did you mean `{near}`?"
+    if not names:
+        return "none is declared"
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return "known: " + ", ".join(f"`{n}`" for n in names[:8]) + more

@@ -1,0 +1,223 @@
+"""The records a table is made of: devices, cells, ops, kinds, backends, profiles.
+
+Owns their shape and nothing else: no reading, no judging. Everything is frozen; every record that a manifest
+declares carries the place it was declared at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rung.diagnostics import Where
+
+__all__ = [
+    "ARRAYS",
+    "ARTIFACTS",
+    "AXES",
+    "DEFAULT",
+    "GENERIC",
+    "LEVELS",
+    "REFERENCE",
+    "Arch",
+    "Backend",
+    "Cell",
+    "Device",
+    "Expression",
+    "Jit",
+    "Kind",
+    "LocalRow",
+    "Op",
+    "Pattern",
+    "Profile",
+    "Target",
+]
+
+DEFAULT: Final = "default"
+"""The variant when none is named, and the profile when none is chosen."""
+GENERIC: Final = "generic"
+"""The last target of every device, and the arch of a device of which no more is known."""
+REFERENCE: Final = "reference"
+"""The backend made of the ops' references."""
+ARRAYS: Final = ("numpy", "torch")
+"""The array libraries rung can bridge."""
+ARTIFACTS: Final = ("native", "ptx", "source", "python")
+LEVELS: Final = ("allow", "note", "warn", "error")
+AXES: Final = ("device", "arch", "variant", "arrays", "degraded", "reference", "broken", "unknown")
+"""What a fall can be on, in the order falls are reported."""
+
+Value: TypeAlias = "str | tuple[str, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Arch:
+    """What a device's hardware can be; `runs` are the older plain targets it executes, nearest first."""
+
+    name: str
+    runs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What code can be built for beyond the archs: exactly one arch (`only`) or a family of them."""
+
+    name: str
+    only: str | None = None
+    family: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """How the name of an undeclared arch is recognised: a prefix, then decimal or hex digits."""
+
+    prefix: str
+    hex: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Jit:
+    """Portable intermediate code: targets start with `prefix`; `rule` is `at_least` or `any`."""
+
+    prefix: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device family with its arch lattice."""
+
+    name: str
+    summary: str
+    where: Where
+    detect: str | None = None
+    falls_back_to: str | None = None
+    arrays: tuple[str, ...] = ("numpy",)
+    pattern: Pattern | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    archs: Mapping[str, Arch] = field(default_factory=dict)
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    jit: Jit | None = None
+    portable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One row of the matrix: which implementation serves what, where, and under which conditions.
+
+    `serves` is an op, or a component kind when `arch` is None. `needs` names the predicates that must all
+    hold. A cell of `spec.factory` has an empty `impl`.
+    """
+
+    id: str
+    backend: str
+    serves: str
+    device: str
+    arch: str | None
+    variant: str
+    arrays: str
+    impl: str
+    artifact: str | None
+    where: Where
+    needs: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    degraded: str = ""
+    hint: str = ""
+    workspace_bytes: int | None = None
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether this is the unconditional last rung."""
+        return self.backend == REFERENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A bundle of implementations: one manifest file plus one Python package."""
+
+    name: str
+    arrays: str
+    where: Where
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A named contract. `variants` are the declared chains; `tolerance` is keyed by dtype."""
+
+    name: str
+    summary: str
+    signature: str
+    reference: str
+    where: Where
+    cases: str | None = None
+    tolerance: Mapping[str, Mapping[str, float | int]] = field(default_factory=dict)
+    variants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of component, and what callers may rely on."""
+
+    name: str
+    summary: str
+    where: Where
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A policy: the order of detection, what each kind of fall does, and replaced variant chains."""
+
+    name: str
+    devices: tuple[str, ...]
+    fall: Mapping[str, str]
+    only: str | None = None
+    chains: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A node: `all`, `any` or `not` over `terms`, or the atom named by `key` with its `args`."""
+
+    key: str
+    terms: tuple[Expression, ...] = ()
+    args: tuple[tuple[str, Value], ...] = ()
+    why: str = ""
+
+    def get(self, name: str) -> str:
+        """Give a text argument of an atom, "" when it was not given."""
+        for key, value in self.args:
+            if key == name and isinstance(value, str):
+                return value
+        return ""
+
+    def items(self, name: str) -> tuple[str, ...]:
+        """Give a list argument of an atom; a single text counts as a list of one."""
+        for key, value in self.args:
+            if key == name:
+                return (value,) if isinstance(value, str) else value
+        return ()
+
+    def atoms(self) -> Iterator[Expression]:
+        """Give every atom below this node."""
+        if self.terms:
+            for term in self.terms:
+                yield from term.atoms()
+        elif self.key not in ("all", "any", "not"):
+            yield self
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRow:
+    """A row registered from Python: `kernels` or `components`, op or kind, the row, the caller's place.
+
+    `replaces` makes it take the place of a manifest's cell with the same key instead of colliding with it.
+    """
+
+    section: str
+    serves: str
+    row: Mapping[str, Any]
+    where: Where
+    replaces: bool = False

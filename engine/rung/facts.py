@@ -1,0 +1,330 @@
+"""The `Facts` value: what a machine is, observed lazily or read from a file.
+
+Owns the facts, their overrides and their file form. Observes nothing itself: a live `Facts` is given an
+observer (`rung.probes` makes one), so this module imports no probe and touches no hardware.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from rung.diagnostics import FactsError, Problems
+from rung.resources import data_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from os import PathLike
+
+__all__ = ["DeviceFact", "Facts", "Observer", "Unknown", "is_unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A fact that could not be observed, and why. Never to be read as absence."""
+
+    why: str
+
+    def __bool__(self) -> bool:
+        raise TypeError("an unknown fact is neither true nor false; test it with is_unknown()")
+
+
+def is_unknown(value: object) -> bool:
+    """Say whether a fact is unknown (spelled out, because `Unknown` has no truth value)."""
+    return isinstance(value, Unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFact:
+    """One card of one device family.
+
+    `arch` is the hardware's arch name. `index` is the position in the runtime's own order (the CUDA
+    ordinal), None where only the bus order is known. `driver` and `runtime` are versions as the vendor
+    writes them. `note` is anything a person should know, such as an arch override in force.
+    """
+
+    arch: str
+    name: str = ""
+    uuid: str = ""
+    pci: str = ""
+    driver: str = ""
+    runtime: str = ""
+    index: int | None = None
+    note: str = ""
+
+    def as_dict(self) -> dict[str, object]:
+        """Give the file form: what is empty is left out."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {k: v for k, v in values.items() if v not in ("", None)}
+
+
+Version: TypeAlias = "str | bool"
+
+
+class Observer(Protocol):
+    """Where a live `Facts` gets what it was not told. Methods never raise; they may be slow."""
+
+    def os(self) -> str | Unknown:
+        """Give `linux`, `darwin` or `windows`."""
+
+    def machine(self) -> str | Unknown:
+        """Give the instruction set name, such as `x86_64`."""
+
+    def python(self) -> str | Unknown:
+        """Give the interpreter's version."""
+
+    def cpu(self) -> frozenset[str] | Unknown:
+        """Give the CPU's feature flags as the kernel names them."""
+
+    def module(self, name: str, dist: str) -> Version | Unknown:
+        """Give the version of a module, True when found without one, False when not installed."""
+
+    def file(self, path: str) -> bool | Unknown:
+        """Say whether `package/inner/path` exists inside an installed package."""
+
+    def devices(self, name: str) -> tuple[DeviceFact, ...] | Unknown:
+        """Give the visible cards of a device, () when there are none."""
+
+    def env(self, name: str) -> str | None:
+        """Give an environment variable."""
+
+    def probe(self, path: str, facts: Facts) -> bool | Unknown:
+        """Call a `module:function` probe."""
+
+
+class Facts:
+    """What a machine is: recorded values first, then what the observer sees, each asked for once.
+
+    A `Facts` without observer answers only what it was told; everything else is `Unknown`. All methods
+    may be called from several threads: the first answer published is the one everybody gets.
+    """
+
+    __slots__ = ("_observer", "_recorded", "_seen", "origin")
+
+    def __init__(
+        self,
+        recorded: Mapping[str, object] | None = None,
+        *,
+        observer: Observer | None = None,
+        origin: str = "these facts",
+    ) -> None:
+        self._recorded: dict[str, object] = dict(recorded or {})
+        self._observer = observer
+        self._seen: dict[tuple[str, str], object] = {}
+        self.origin = origin
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Facts:
+        """Read a facts file, as `rung facts` writes it; raise FactsError naming every fault."""
+        return cls(_read(path), origin=str(path))
+
+    @classmethod
+    def of(cls, recorded: Mapping[str, object], origin: str = "these facts") -> Facts:
+        """Make recorded facts from plain data in the file form; raise FactsError if it does not fit."""
+        faults = [message for _, message in _faults(recorded)]
+        if faults:
+            raise FactsError(f"{origin}: {'; '.join(faults)}")
+        return cls(recorded, origin=origin)
+
+    @property
+    def live(self) -> bool:
+        """Whether these facts are (apart from overrides) about the machine this process runs on."""
+        return self._observer is not None
+
+    def override(self, recorded: Mapping[str, object]) -> Facts:
+        """Give new facts in which `recorded` (the file form) wins, section by section and name by name."""
+        given = Facts.of({"facts": 1, **recorded}, "the override")._recorded
+        merged = dict(self._recorded)
+        for key, value in given.items():
+            old = merged.get(key)
+            merged[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
+        return Facts(merged, observer=self._observer, origin=self.origin)
+
+    def __repr__(self) -> str:
+        return f"<Facts {'live' if self.live else self.origin}>"
+
+    def _section(self, section: str) -> dict[str, object]:
+        value = self._recorded.get(section)
+        return value if isinstance(value, dict) else {}
+
+    def _missing(self, what: str) -> Unknown:
+        return Unknown(f"{what} is not recorded in {self.origin}")
+
+    def _text(self, key: str) -> str | Unknown:
+        value = self._recorded.get(key)
+        if isinstance(value, str):
+            return value
+        if self._observer is None:
+            return self._missing(f"`{key}`")
+        seen = self._seen.get((key, ""))
+        if seen is None:
+            seen = self._seen.setdefault((key, ""), getattr(self._observer, key)())
+        assert isinstance(seen, str | Unknown)
+        return seen
+
+    def os(self) -> str | Unknown:
+        """Give `linux`, `darwin` or `windows`."""
+        return self._text("os")
+
+    def machine(self) -> str | Unknown:
+        """Give the instruction set name, such as `x86_64`."""
+        return self._text("machine")
+
+    def python(self) -> str | Unknown:
+        """Give the interpreter's version."""
+        return self._text("python")
+
+    def cpu(self) -> frozenset[str] | Unknown:
+        """Give the CPU's feature flags."""
+        flags = self._section("cpu").get("flags")
+        if isinstance(flags, list):
+            return frozenset(str(f) for f in flags)
+        if self._observer is None:
+            return self._missing("what flags the CPU has")
+        seen = self._seen.get(("cpu", ""))
+        if seen is None:
+            seen = self._seen.setdefault(("cpu", ""), self._observer.cpu())
+        assert isinstance(seen, frozenset | Unknown)
+        return seen
+
+    def module(self, name: str, dist: str = "") -> str | bool | Unknown:
+        """Give a module's version; True when found without a version, False when not installed."""
+        modules = self._section("modules")
+        value = modules.get(name)
+        if isinstance(value, str | bool):
+            return value
+        if self._observer is None:
+            if modules.get("*") is False:
+                return False
+            return self._missing(f"whether `{name}` is installed")
+        key = ("module", f"{name} {dist}")
+        seen = self._seen.get(key)
+        if seen is None:
+            seen = self._seen.setdefault(key, self._observer.module(name, dist))
+        assert isinstance(seen, str | bool | Unknown)
+        return seen
+
+    def file(self, path: str) -> bool | Unknown:
+        """Say whether `package/inner/path` exists inside an installed package."""
+        value = self._section("files").get(path)
+        if isinstance(value, bool):
+            return value
+        package = path.partition("/")[0]
+        if self._observer is None or package in self._section("modules"):
+            if self.module(package) is False:
+                return False
+            return self._missing(f"whether the file `{path}` exists")
+        key = ("file", path)
+        seen = self._seen.get(key)
+        if seen is None:
+            seen = self._seen.setdefault(key, self._observer.file(path))
+        assert isinstance(seen, bool | Unknown)
+        return seen
+
+    def devices(self, name: str) -> tuple[DeviceFact, ...] | Unknown:
+        """Give the visible cards of device `name`, in the runtime's order; () when there are none."""
+        value = self._section("devices").get(name)
+        if isinstance(value, list):
+            return tuple(DeviceFact(**card) for card in value)
+        if self._observer is None:
+            return self._missing(f"which `{name}` devices there are")
+        seen = self._seen.get(("devices", name))
+        if seen is None:
+            seen = self._seen.setdefault(("devices", name), self._observer.devices(name))
+        assert isinstance(seen, tuple | Unknown)
+        return seen
+
+    def env(self, name: str) -> str | Unknown | None:
+        """Give an environment variable, None when it is not set. Read anew each time on live facts."""
+        value = self._section("env").get(name)
+        if isinstance(value, str):
+            return value
+        if self._observer is None:
+            return self._missing(f"the variable {name}")
+        return self._observer.env(name)
+
+    def probe(self, path: str) -> bool | Unknown:
+        """Give the answer of a `module:function` probe, called at most once."""
+        value = self._section("probes").get(path)
+        if isinstance(value, bool):
+            return value
+        if self._observer is None:
+            return self._missing(f"the answer of the probe `{path}`")
+        seen = self._seen.get(("probe", path))
+        if seen is None:
+            seen = self._seen.setdefault(("probe", path), self._observer.probe(path, self))
+        assert isinstance(seen, bool | Unknown)
+        return seen
+
+    def snapshot(
+        self,
+        *,
+        devices: Iterable[str],
+        modules: Iterable[tuple[str, str]] = (),
+        files: Iterable[str] = (),
+        env: Iterable[str] = (),
+        probes: Iterable[str] = (),
+    ) -> dict[str, object]:
+        """Give the file form of the named facts, observing what has not been; the unknown is left out.
+
+        Only what is named is written, so a snapshot carries no other environment variable. `modules`
+        are (import name, distribution name or "") pairs.
+        """
+        out: dict[str, object] = {"facts": 1}
+        for key in ("os", "machine", "python"):
+            text = self._text(key)
+            if isinstance(text, str):
+                out[key] = text
+        flags = self.cpu()
+        if isinstance(flags, frozenset):
+            out["cpu"] = {"flags": sorted(flags)}
+        cards = {d: self.devices(d) for d in sorted(set(devices))}
+        sections: dict[str, dict[str, object]] = {
+            "modules": {name: self.module(name, dist) for name, dist in sorted(set(modules))},
+            "files": {path: self.file(path) for path in sorted(set(files))},
+            "devices": {d: [c.as_dict() for c in found] for d, found in cards.items() if isinstance(found, tuple)},
+            "env": {name: self.env(name) for name in sorted(set(env))},
+            "probes": {path: self.probe(path) for path in sorted(set(probes))},
+        }
+        for section, values in sections.items():
+            known = {k: v for k, v in values.items() if v is not None and not is_unknown(v)}
+            if known:
+                out[section] = known
+        return out
+
+
+@cache
+def _validator() -> Any:
+    import json
+
+    from jsonschema import Draft202012Validator
+
+    schema = json.loads((data_dir("schemas") / "facts.schema.json").read_text(encoding="utf-8"))
+    return Draft202012Validator(schema)
+
+
+def _faults(recorded: Mapping[str, object]) -> Iterator[tuple[list[str | int], str]]:
+    """Give each breach of the facts schema: where in the data, and what is wrong."""
+    for error in sorted(_validator().iter_errors(recorded), key=lambda e: [str(p) for p in e.absolute_path]):
+        place = ".".join(str(part) for part in error.absolute_path)
+        yield list(error.absolute_path), f"{place}: {error.message}" if place else error.message
+
+
+def _read(path: str | PathLike[str]) -> dict[str, object]:
+    """Read and check a facts file. The strict reader is imported only here: most programs load none."""
+    from rung.source import read_path
+
+    problems = Problems()
+    document = read_path(path, str(path), problems)
+    if document is not None:
+        data = document.root.data
+        assert isinstance(data, dict | list | str | int | float)
+        if not isinstance(data, dict):
+            problems.add("RG202", document.where(), "a facts file is a mapping that starts with `facts: 1`")
+        elif not problems.errors:
+            for loc, message in _faults(data):
+                problems.add("RG202", document.where(loc), message)
+        if not problems.errors and isinstance(data, dict):
+            return data
+    raise FactsError("\n".join(p.concise() + (f" ({p.hint})" if p.hint else "") for p in problems.errors))

@@ -1,0 +1,70 @@
+"""The model seam: what a model is made of, and one instance of it on a platform.
+
+Owns `ComponentSpec` and `ModelInstance`. Which builder serves a component is the platform's answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rung.diagnostics import did_you_mean
+from rung.entries import DEFAULT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from rung.platform import Platform
+
+__all__ = ["ComponentSpec", "ModelInstance"]
+
+
+@dataclass(frozen=True)
+class ComponentSpec:
+    """A component of a model: its id there, its kind in the manifests, and the builder of last resort.
+
+    `factory(instance)` serves where no cell does. `options` are for the builders; rung does not read them.
+    """
+
+    id: str
+    kind: str
+    factory: Callable[[ModelInstance], Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ModelInstance:
+    """A model on a platform. Components are built at their first use and kept.
+
+    `data` is whatever the builders need (weights, paths, a dtype); rung does not read it.
+    """
+
+    def __init__(self, platform: Platform, specs: Iterable[ComponentSpec], *, data: Any = None) -> None:
+        self.platform = platform
+        self.data = data
+        self.specs: dict[str, ComponentSpec] = {}
+        for spec in specs:
+            if spec.id in self.specs:
+                raise ValueError(f"two components have the id `{spec.id}`")
+            self.specs[spec.id] = spec
+        self._built: dict[tuple[str, str], Any] = {}
+        self._building: dict[tuple[str, str], threading.RLock] = {}
+        self._lock = threading.Lock()
+
+    def component(self, id: str, variant: str = DEFAULT) -> Any:  # noqa: A002 - the API's name
+        """Give a component, built once per (id, variant) even when several threads ask. Raise KeyError.
+
+        Builders may ask for other components; two that need each other end in a RecursionError.
+        """
+        key = (id, variant)
+        if key in self._built:
+            return self._built[key]
+        if id not in self.specs:
+            raise KeyError(f"no component `{id}`: {did_you_mean(id, self.specs)}")
+        # Weights are large, so unlike for kernels the second thread waits instead of building a second copy.
+        with self._lock:
+            building = self._building.setdefault(key, threading.RLock())
+        with building:
+            if key not in self._built:
+                self._built[key] = self.platform.build_component(self.specs[id], self, variant)
+        return self._built[key]

@@ -1,0 +1,234 @@
+"""Getting a table: the built-in manifests, installed plugins, and directories a caller names.
+
+Owns which manifests make a table and which packages each may bind. The one door from the runtime to the authoring
+half, which is imported inside functions only.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rung.diagnostics import ManifestError, Problem, RungWarning, closest
+from rung.resources import data_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from importlib.metadata import Distribution, EntryPoint
+
+    from rung.entries import LocalRow
+    from rung.manifest import Unit
+    from rung.table import Table
+
+__all__ = [
+    "BUILTIN_ROOTS",
+    "ENTRY_POINT_GROUP",
+    "VARIABLES",
+    "builtin_unit",
+    "default_table",
+    "extend_default_table",
+    "load",
+    "plugin_units",
+    "units_of",
+    "warn_unknown_variables",
+]
+
+BUILTIN_ROOTS: Final = frozenset({"rung", "rung_backends"})
+ENTRY_POINT_GROUP: Final = "rung.manifests"
+VARIABLES: Final = ("RUNG_DISABLE", "RUNG_PLUGINS", "RUNG_PROFILE")
+"""The environment variables rung reads."""
+
+_default: Table | None = None
+_units: list[Unit] = []
+_publish = threading.Lock()
+
+
+def builtin_unit() -> Unit:
+    """Give the unit of the manifests rung ships."""
+    from rung.manifest import Unit
+
+    path = data_dir("manifests")
+    shown = _shown(path)
+    return Unit(path, shown if shown else "manifests", BUILTIN_ROOTS, "rung's own manifests")
+
+
+def _shown(path: Path) -> str:
+    """Show a path relative to the working directory where it lies below it, `/` between its parts."""
+    try:
+        return path.resolve().relative_to(Path.cwd().resolve()).as_posix()
+    except ValueError:
+        return path.as_posix()
+
+
+def units_of(paths: Iterable[str | os.PathLike[str]], roots: frozenset[str] | None) -> list[Unit]:
+    """Give the units of paths a caller names; raise ManifestError for one that does not exist or holds nothing."""
+    from rung.manifest import Unit, manifest_files
+
+    out: list[Unit] = []
+    for given in paths:
+        path = Path(given)
+        if not path.exists():
+            raise ManifestError([Problem("RG001", "error", None, f"no such file or directory: {given}")])
+        unit = Unit(path, _shown(path), roots, f"the manifests in {_shown(path)}")
+        if not manifest_files(unit):
+            hint = "a manifest is a file ending in .yaml or .yml"
+            raise ManifestError([Problem("RG001", "error", None, f"no manifest in {given}", hint)])
+        if not any(unit.path.resolve() == other.path.resolve() for other in out):
+            out.append(unit)
+    return out
+
+
+def load(
+    paths: Iterable[str | os.PathLike[str]] | str | os.PathLike[str] = (),
+    *,
+    allow: Iterable[str] = (),
+    builtin: bool = True,
+) -> Table:
+    """Compile the manifests in `paths` (directories or files), with the built-in ones unless `builtin=False`.
+
+    `allow` names the top-level packages these manifests may bind besides rung's own. Installed plugins are not
+    part of it. Changes no global state. Raise ManifestError with every fault found.
+    """
+    from rung.compile import compile_units
+
+    named = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    own = builtin_unit()
+    units = units_of(named, BUILTIN_ROOTS | frozenset(allow))
+    if builtin and not any(unit.path.resolve() == own.path.resolve() for unit in units):
+        units.insert(0, own)
+    return compile_units(units)
+
+
+def default_table() -> Table:
+    """Give the process's table: the built-in manifests and installed plugins, compiled at the first call."""
+    global _default
+    table = _default
+    if table is None:
+        made, units = _compile_default()
+        with _publish:
+            if _default is None:
+                _default = made
+                _units[:] = units
+            table = _default
+    return table
+
+
+def extend_default_table(rows: Iterable[LocalRow]) -> None:
+    """Replace the process's table by one that also has `rows`. Platforms already made keep theirs.
+
+    Raise ManifestError, changing nothing, when the rows do not pass the checks every manifest passes.
+    """
+    global _default
+    from rung.compile import compile_units
+
+    default_table()
+    table = compile_units(_units, rows)
+    with _publish:
+        _default = table
+
+
+def _compile_default() -> tuple[Table, list[Unit]]:
+    from rung.compile import compile_units
+
+    base = [builtin_unit()]
+    plugins = plugin_units()
+    try:
+        units = [*base, *(unit for _, unit in plugins)]
+        return compile_units(units), units
+    except ManifestError:
+        if not plugins:
+            raise
+    # Some plugin does not fit. Leave out as a whole each distribution that does not fit with those before it.
+    kept: list[Unit] = []
+    for name in sorted({name for name, _ in plugins}):
+        units = [unit for owner, unit in plugins if owner == name]
+        try:
+            compile_units([*base, *kept, *units])
+        except ManifestError as error:
+            warnings.warn(f"the manifests of `{name}` are left out: {error}", RungWarning, stacklevel=4)
+        else:
+            kept += units
+    return compile_units([*base, *kept]), [*base, *kept]
+
+
+def plugin_units() -> list[tuple[str, Unit]]:
+    """Give installed plugins as (distribution, unit), sorted, without importing any of them.
+
+    An entry point in the group `rung.manifests` names `package:directory`. What it may bind is its own
+    distribution's top-level packages. `RUNG_PLUGINS=off` gives none.
+    """
+    if os.environ.get("RUNG_PLUGINS", "").strip().lower() in ("off", "0", "false", "no"):
+        return []
+    from importlib.metadata import entry_points
+
+    from rung.manifest import Unit
+
+    out: list[tuple[str, Unit]] = []
+    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_point_key):
+        owner = point.dist.name if point.dist is not None else point.name
+        directory = _directory_of(point)
+        if directory is None:
+            message = f"the manifests of `{owner}` are left out: entry point `{point.value}` is no directory"
+            warnings.warn(message, RungWarning, stacklevel=5)
+            continue
+        unit = Unit(directory, _shown(directory), _packages_of(point), f"the plugin `{owner}`")
+        if not any(unit.path == other.path for _, other in out):
+            out.append((owner, unit))
+    return out
+
+
+def _point_key(point: EntryPoint) -> tuple[str, str, str]:
+    return (point.dist.name if point.dist is not None else "", point.name, point.value)
+
+
+def _directory_of(point: EntryPoint) -> Path | None:
+    """Find `package:directory` by path: only the top-level package is looked up, and nothing is imported."""
+    from importlib.util import find_spec
+
+    package, _, directory = point.value.partition(":")
+    top, *inner = package.strip().split(".")
+    try:
+        spec = find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    for place in (spec.submodule_search_locations if spec is not None else None) or ():
+        base = Path(place).joinpath(*inner).resolve()
+        path = base.joinpath(directory.strip()).resolve()
+        if path.is_dir() and path.is_relative_to(base):
+            return path
+    return None
+
+
+def _packages_of(point: EntryPoint) -> frozenset[str]:
+    """Give the top-level packages a plugin's manifests may bind: those its distribution ships."""
+    own = {point.value.partition(":")[0].strip().partition(".")[0]}
+    return frozenset(own | set(_top_levels(point.dist)))
+
+
+def _top_levels(dist: Distribution | None) -> Iterator[str]:
+    if dist is None:
+        return
+    yield from (dist.read_text("top_level.txt") or "").split()
+    for file in dist.files or ():
+        top = file.parts[0]
+        if len(file.parts) > 1 and top.isidentifier():
+            yield top
+        elif len(file.parts) == 1 and file.suffix == ".py":
+            yield file.stem
+
+
+_warned: set[str] = set()
+
+
+def warn_unknown_variables(also: Iterable[str] = ()) -> None:
+    """Warn once about each `RUNG_` variable nobody reads; `also` are those predicates name."""
+    known = {*VARIABLES, *also}
+    for name in sorted(os.environ):
+        if name.startswith("RUNG_") and name not in known and name not in _warned:
+            _warned.add(name)
+            near = closest(name, known)
+            hint = f": did you mean {near}?" if near else f"; rung reads {', '.join(sorted(known))}"
+            warnings.warn(f"the environment variable {name} means nothing to rung{hint}", RungWarning, stacklevel=4)

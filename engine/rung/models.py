@@ -1,0 +1,371 @@
+"""The shape of manifests and facts files: one pydantic model per noun.
+
+Owns keys, types, closed sets and identifier grammar of single documents, and the words an editor shows for them.
+Knows nothing of other files: whether a name exists is for `rung.rules`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+
+from rung.entries import GENERIC
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
+
+__all__ = [
+    "BackendFile",
+    "ComponentModel",
+    "DeviceModel",
+    "ExpressionModel",
+    "FactsFile",
+    "KernelModel",
+    "KindModel",
+    "ManifestFile",
+    "OpModel",
+    "ProfileModel",
+    "PythonPath",
+]
+
+
+class Model(BaseModel):
+    """Base: nothing is coerced, nothing unknown passes."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def _as_list(value: Any) -> Any:
+    """One or several: a single value stands for a list of one."""
+    return value if isinstance(value, list) else [value]
+
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
+ArchName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.\-]*$", max_length=64)]
+ModuleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
+Text = Annotated[str, StringConstraints(min_length=1)]
+PythonPath = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z][A-Za-z0-9_]*$"),
+]
+Arrays = Literal["numpy", "torch"]
+Artifact = Literal["native", "ptx", "source", "python"]
+Level = Literal["allow", "note", "warn", "error"]
+Names = Annotated[list[Name], Field(min_length=1)]
+ArchNames = Annotated[list[ArchName], Field(min_length=1)]
+OneOrMoreNames = Annotated[Names, BeforeValidator(_as_list, json_schema_input_type=Name | Names)]
+OneOrMoreArchs = Annotated[ArchNames, BeforeValidator(_as_list, json_schema_input_type=ArchName | ArchNames)]
+OneOrMoreTexts = Annotated[
+    Annotated[list[Text], Field(min_length=1)],
+    BeforeValidator(_as_list, json_schema_input_type=Text | list[Text]),
+]
+
+
+class ArchModel(Model):
+    """What a device's hardware can be."""
+
+    runs: list[ArchName] = Field([], description="Older plain targets whose binaries this arch runs, nearest first.")
+    features: list[Text] = Field([], description="CPU flags that make up this level, beyond what it runs.")
+    products: list[Text] = Field([], description="Products with this arch, for readers.")
+
+
+class TargetModel(Model):
+    """What code can be built for beyond the archs: one arch exactly, or a family."""
+
+    only: ArchName | None = Field(None, description="The one arch that runs this architecture-specific code.")
+    family: ArchNames | None = Field(None, description="The archs that run this family-specific code.")
+
+    @model_validator(mode="after")
+    def _one(self) -> TargetModel:
+        if (self.only is None) == (self.family is None):
+            raise ValueError("exactly one of `only` and `family` is needed")
+        return self
+
+
+class PatternModel(Model):
+    """How an undeclared arch is recognised."""
+
+    prefix: ArchName
+    digits: Literal["decimal", "hex"] = "decimal"
+
+
+def _pattern_form(value: Any) -> Any:
+    return {"prefix": value} if isinstance(value, str) else value
+
+
+PatternLike = Annotated[PatternModel, BeforeValidator(_pattern_form, json_schema_input_type=ArchName | PatternModel)]
+
+
+class JitModel(Model):
+    """Portable intermediate code that the driver compiles for the device."""
+
+    prefix: ArchName = Field(description="What targets of intermediate code start with, such as `compute_`.")
+    rule: Literal["at_least", "any"] = Field(
+        description="`at_least`: the device's capability must be the target's or more; `any`: every device."
+    )
+
+
+class DeviceModel(Model):
+    """A device family: its probe, its arch lattice, and what it falls back to."""
+
+    summary: Text
+    detect: PythonPath | None = Field(
+        None, description="`module:function` that finds the cards. A device without it is never detected."
+    )
+    falls_back_to: Name | None = Field(None, description="The device tried next.")
+    arrays: Annotated[list[Arrays], Field(min_length=1)] = Field(
+        description="What callers on this device hold; the first that is installed is taken."
+    )
+    pattern: PatternLike | None = Field(None, description="Prefix of arch names, such as `sm_`.")
+    aliases: dict[ArchName, ArchName] = Field({}, description="Other names of archs.")
+    archs: dict[ArchName, ArchModel] = {}
+    targets: dict[ArchName, TargetModel] = {}
+    jit: JitModel | None = None
+    portable: list[Name] = Field([], description="Last targets, in order; `generic` is implied after them.")
+
+
+class ModuleAtom(Model):
+    """The long form of a `module` atom."""
+
+    name: ModuleName = Field(description="Top-level import name; it is looked for, never imported.")
+    dist: Text | None = Field(None, description="Distribution that has the version, when named differently.")
+    version: Text | None = Field(None, description="PEP 440 specifier, such as `>=2.4`.")
+    has: Text | None = Field(None, description="A file inside it, as `package/inner/path`.")
+    build: OneOrMoreTexts | None = Field(None, description="What the version's local label (after `+`) starts with.")
+
+
+class VersionAtom(Model):
+    """The long form of `driver` and `runtime`: a device and a PEP 440 specifier."""
+
+    name: Name
+    version: Text
+
+
+class EnvAtom(Model):
+    """The form `env` is read into; written `NAME` or `{NAME: value}`."""
+
+    name: Text
+    value: str | None = None
+
+
+def _split_version(value: Any) -> Any:
+    """`torch >=2.4` is the long form's name and version."""
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*([A-Za-z0-9_]+)\s*(.*?)\s*", value)
+    if match is None:
+        return {"name": value}
+    return {"name": match[1], "version": match[2]} if match[2] else {"name": match[1]}
+
+
+def _env_form(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"name": value}
+    if not isinstance(value, dict) or len(value) != 1:
+        raise ValueError("`env` is a variable's name, or one `{NAME: value}`")
+    ((name, wanted),) = value.items()
+    return {"name": name, "value": wanted}
+
+
+ModuleLike = Annotated[ModuleAtom, BeforeValidator(_split_version, json_schema_input_type=Text | ModuleAtom)]
+VersionLike = Annotated[VersionAtom, BeforeValidator(_split_version, json_schema_input_type=Text | VersionAtom)]
+EnvLike = Annotated[EnvAtom, BeforeValidator(_env_form, json_schema_input_type=Text | dict[Text, str])]
+
+
+class ExpressionModel(Model):
+    """A node of a predicate: exactly one key besides `why`."""
+
+    why: Text | None = Field(None, description="What this means, in words.")
+    all: Annotated[list[ExpressionLike], Field(min_length=1, max_length=16)] | None = None
+    any: Annotated[list[ExpressionLike], Field(min_length=1, max_length=16)] | None = None
+    not_: ExpressionLike | None = Field(None, alias="not")
+    module: ModuleLike | None = Field(None, description="`torch >=2.4`, or the long form.")
+    device: Name | None = Field(None, description="That device's probe found one.")
+    arch: ArchName | None = Field(None, description="The device runs code for this target.")
+    driver: VersionLike | None = Field(None, description="`cuda >=525`: the driver's version fits.")
+    runtime: VersionLike | None = Field(None, description="`cuda >=12.4`: the runtime's version fits.")
+    cpu: OneOrMoreTexts | None = Field(None, description="All these CPU flags are present.")
+    os: OneOrMoreTexts | None = Field(None, description="`linux`, `darwin` or `windows`.")
+    machine: OneOrMoreTexts | None = Field(None, description="`x86_64`, `aarch64`, `arm64`, ...")
+    python: Text | None = Field(None, description="PEP 440 specifier for the interpreter.")
+    env: EnvLike | None = Field(None, description="`NAME` is set and not empty, or `{NAME: value}` is equal.")
+    use: Name | None = Field(None, description="The named predicate holds.")
+    probe: PythonPath | None = Field(None, description="`module:function` taking facts: True, False or None.")
+
+    @model_validator(mode="after")
+    def _one_key(self) -> ExpressionModel:
+        given = sorted(self.model_fields_set - {"why"})
+        if len(given) != 1:
+            keys = ", ".join(k.rstrip("_") for k in given) or "none"
+            raise ValueError(f"a predicate has exactly one key besides `why`, here: {keys}")
+        return self
+
+
+def _expression_form(value: Any) -> Any:
+    """Give the long form: a text names a predicate, a list means `all`."""
+    if isinstance(value, str):
+        return {"use": value}
+    return {"all": value} if isinstance(value, list) else value
+
+
+class _ExpressionForms:
+    """The JSON Schema of an expression: a name, a list, or the mapping."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        mapping = handler(core)
+        name: JsonSchemaValue = {"type": "string", "description": "A predicate's name."}
+        terms = {"type": "array", "items": {"anyOf": [name, mapping]}, "minItems": 1, "maxItems": 16}
+        return {"anyOf": [name, terms, mapping]}
+
+
+ExpressionLike: TypeAlias = Annotated[ExpressionModel, BeforeValidator(_expression_form), _ExpressionForms()]
+
+
+class Tolerance(Model):
+    """How far an implementation may be from the reference."""
+
+    exact: Literal[True] | None = Field(None, description="Bit for bit. Written `exact` alone.")
+    rtol: Annotated[float, Field(ge=0)] | None = Field(None, description="Relative part, of the reference's magnitude.")
+    atol: Annotated[float, Field(ge=0)] | None = Field(None, description="Absolute part.")
+
+    @model_validator(mode="after")
+    def _some(self) -> Tolerance:
+        if self.exact is None and self.rtol is None and self.atol is None:
+            raise ValueError("a tolerance says `exact`, or at least one of rtol and atol")
+        if self.exact is not None and (self.rtol is not None or self.atol is not None):
+            raise ValueError("`exact` leaves no room for rtol or atol")
+        return self
+
+
+def _tolerance_form(value: Any) -> Any:
+    return {"exact": True} if value == "exact" else value
+
+
+def _chain_form(value: Any) -> Any:
+    return {"default": value} if isinstance(value, list) else value
+
+
+ToleranceLike = Annotated[
+    Tolerance, BeforeValidator(_tolerance_form, json_schema_input_type=Literal["exact"] | Tolerance)
+]
+Chain = Annotated[list[Name], Field(min_length=1, max_length=16)]
+Chains = Annotated[dict[Name, Chain], BeforeValidator(_chain_form, json_schema_input_type=Chain | dict[Name, Chain])]
+
+
+Dtype = Literal["float16", "bfloat16", "float32", "float64"]
+
+
+class OpModel(Model):
+    """A named contract."""
+
+    summary: Text
+    signature: Text = Field(description="A Python stub over array, float, int, bool, str, tuple and `| None`.")
+    reference: PythonPath = Field(description="The numpy answer: last rung of every ladder and parity oracle.")
+    cases: PythonPath | None = Field(None, description="`cases(dtype, rng)` yields (args, kwargs).")
+    tolerance: dict[Dtype, ToleranceLike] = {}
+    variants: dict[Name, Chain] = Field({}, description="What is tried, in order, for a requested variant.")
+
+
+class KindModel(Model):
+    """A kind of component."""
+
+    summary: Text
+
+
+class CellModel(Model):
+    """What kernels and components have in common."""
+
+    device: OneOrMoreNames = Field(description="One device or several.")
+    variant: OneOrMoreNames = Field(["default"], description="One variant or several.")
+    impl: PythonPath = Field(description="`module:function`.")
+    arrays: Arrays | None = Field(None, description="What this one takes and gives, where not the backend's.")
+    when: ExpressionLike | None = Field(None, description="What must hold besides the backend's `requires`.")
+    degraded: Text | None = Field(None, description="Why this is much worse than it should be.")
+    hint: Text | None = Field(None, description="What to do when this cell is what is missing.")
+
+
+class KernelModel(CellModel):
+    """A cell of an op, or several: every member of device x arch x variant must be legal."""
+
+    arch: OneOrMoreArchs = Field([GENERIC], description="One target or several.")
+    artifact: Artifact | None = Field(None, description="What the code is; native, ptx or python by target.")
+    exclude: list[ArchName] = Field([], description="Device archs on which it must not be offered.")
+    workspace_bytes: Annotated[int, Field(ge=0)] | None = None
+
+
+class ComponentModel(CellModel):
+    """A cell of a component kind."""
+
+
+class ProfileModel(Model):
+    """A policy."""
+
+    extends: Name | None = None
+    devices: Names | None = Field(None, description="Order of detection.")
+    fall: dict[Literal["device", "arch", "variant", "arrays", "degraded", "reference", "broken", "unknown"], Level] = (
+        Field({}, description="What each kind of fall does.")
+    )
+    only: Name | None = Field(None, description="The one backend whose cells are rungs.")
+    chains: dict[Name, Chains] = Field(
+        {}, description="op: chain for `default`, or op: {variant: chain}. Replaces the op's own."
+    )
+
+
+class BackendFile(Model):
+    """The backend part of a manifest: one backend is one file and one package."""
+
+    backend: Name | None = None
+    arrays: Arrays | None = Field(None, description="What its kernels take and give.")
+    requires: ExpressionLike | None = Field(None, description="What must hold for every cell of this file.")
+    hint: Text | None = Field(None, description="What to do when this backend is what is missing.")
+    kernels: dict[Name, Annotated[list[KernelModel], Field(min_length=1)]] = {}
+    components: dict[Name, Annotated[list[ComponentModel], Field(min_length=1)]] = {}
+
+
+class ManifestFile(BackendFile):
+    """One manifest file."""
+
+    manifest: Literal[1]
+    devices: dict[Name, DeviceModel] = {}
+    predicates: dict[Name, ExpressionModel] = {}
+    ops: dict[Name, OpModel] = {}
+    kinds: dict[Name, KindModel] = {}
+    profiles: dict[Name, ProfileModel] = {}
+
+
+class CardFact(Model):
+    """One card of a device."""
+
+    arch: Text = Field(description="The hardware's arch, such as `sm_90`.")
+    name: str = ""
+    uuid: str = ""
+    pci: str = ""
+    driver: str = ""
+    runtime: str = ""
+    index: int | None = Field(None, description="Position in the runtime's own order, when known.")
+    note: str = ""
+
+
+class CpuFact(Model):
+    """The CPU."""
+
+    flags: list[Text]
+
+
+class FactsFile(Model):
+    """What a machine is: `rung facts` writes it, `--facts` reads it. What it does not say is unknown."""
+
+    facts: Literal[1]
+    os: Text | None = None
+    machine: Text | None = None
+    python: Text | None = None
+    cpu: CpuFact | None = None
+    modules: dict[str, Text | bool] = Field({}, description='Version, true or false; `"*": false` ends the list.')
+    files: dict[str, bool] = Field({}, description="Files inside packages: `package/inner/path`.")
+    devices: dict[Name, list[CardFact]] = Field({}, description="[] means: looked for, none found.")
+    env: dict[str, str] = {}
+    probes: dict[str, bool] = {}

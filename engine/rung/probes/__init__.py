@@ -1,0 +1,148 @@
+"""Probes: the code that observes this machine, one file per device.
+
+Owns the live observer and the rule under which every probe runs: in a daemon thread, for at most two seconds,
+and whatever it raises becomes "could not tell". No probe imports a framework or initialises a GPU here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from rung.bind import bind, root_of
+from rung.facts import DeviceFact, Facts, Unknown
+from rung.probes.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+__all__ = ["LIMIT", "LiveObserver", "live_facts", "run_limited"]
+
+LIMIT: Final = 2.0
+"""Seconds a probe may take."""
+
+T = TypeVar("T")
+
+
+def run_limited(work: Callable[[], T], what: str, limit: float = LIMIT) -> T | Unknown:
+    """Run `work` in a daemon thread and give its result; Unknown when it raises or takes longer than `limit` s."""
+    outcome: list[T | Unknown] = []
+
+    def body() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            outcome.append(Unknown(f"{what} raised {type(error).__name__}: {error}"))
+
+    thread = threading.Thread(target=body, name=f"rung probe: {what}", daemon=True)
+    thread.start()
+    thread.join(limit)
+    return outcome[0] if outcome else Unknown(f"{what} took longer than {limit:g} s")
+
+
+class LiveObserver:
+    """Observes the machine this process runs on. `detectors` maps a device to its `module:function`."""
+
+    def __init__(
+        self,
+        detectors: Mapping[str, str],
+        roots: Collection[str],
+        host: Host | None = None,
+        limit: float = LIMIT,
+    ) -> None:
+        self.detectors = dict(detectors)
+        self.roots = frozenset(roots)
+        self.host = host or Host()
+        self.limit = limit
+
+    def os(self) -> str | Unknown:
+        """Give `linux`, `darwin` or `windows`."""
+        return self.host.system
+
+    def machine(self) -> str | Unknown:
+        """Give the instruction set name, lower case, such as `x86_64`."""
+        return self.host.machine.lower()
+
+    def python(self) -> str | Unknown:
+        """Give the interpreter's version."""
+        return platform.python_version()
+
+    def cpu(self) -> frozenset[str] | Unknown:
+        """Give the CPU's feature flags."""
+        from rung.probes import cpu
+
+        return run_limited(lambda: cpu.flags(self.host), "reading the CPU's flags", self.limit)
+
+    def module(self, name: str, dist: str) -> str | bool | Unknown:
+        """Look for a top-level module without importing it, then for its distribution's version."""
+        return run_limited(lambda: _installed(name, dist), f"looking for `{name}`", self.limit)
+
+    def file(self, path: str) -> bool | Unknown:
+        """Look for a file inside an installed package, without importing it."""
+        return run_limited(lambda: _has_file(path), f"looking for {path}", self.limit)
+
+    def devices(self, name: str) -> tuple[DeviceFact, ...] | Unknown:
+        """Run the device's detect function; a device without one is never detected."""
+        path = self.detectors.get(name)
+        if path is None:
+            return ()
+        return run_limited(lambda: self._detect(path), f"the {name} probe", self.limit)
+
+    def _detect(self, path: str) -> tuple[DeviceFact, ...]:
+        found = tuple(bind(path, self.roots)(self.host))
+        for card in found:
+            if not isinstance(card, DeviceFact):
+                raise TypeError(f"`{path}` gave {type(card).__name__}, not rung.DeviceFact")
+        return found
+
+    def env(self, name: str) -> str | None:
+        """Give an environment variable."""
+        return self.host.env.get(name)
+
+    def probe(self, path: str, facts: Facts) -> bool | Unknown:
+        """Call a probe of a manifest's `probe` atom: it answers True, False or None."""
+        answer = run_limited(lambda: bind(path, self.roots)(facts), f"the probe `{path}`", self.limit)
+        if answer is None:
+            return Unknown(f"the probe `{path}` could not tell")
+        if isinstance(answer, bool | Unknown):
+            return answer
+        return Unknown(f"the probe `{path}` answered {answer!r}, not True, False or None")
+
+
+def live_facts(detectors: Mapping[str, str], roots: Collection[str], host: Host | None = None) -> Facts:
+    """Give facts that observe this machine, each once and only when asked for."""
+    return Facts(observer=LiveObserver(detectors, roots, host), origin="this machine")
+
+
+def _installed(name: str, dist: str) -> str | bool:
+    from importlib import metadata
+
+    blocked = name in sys.modules and sys.modules[name] is None
+    if blocked:
+        return False
+    try:
+        spec = importlib.util.find_spec(name)
+    except ValueError:  # already imported, but made by hand without a spec
+        return True
+    if spec is None:
+        return False
+    try:
+        return metadata.version(dist or name)
+    except metadata.PackageNotFoundError:
+        pass
+    if not dist:
+        for candidate in metadata.packages_distributions().get(name, []):
+            return metadata.version(candidate)
+    # A bare directory of that name on sys.path is no installed module.
+    return spec.origin is not None
+
+
+def _has_file(path: str) -> bool:
+    spec = importlib.util.find_spec(root_of(path.partition("/")[0]))
+    places = spec.submodule_search_locations if spec is not None else None
+    inner = path.partition("/")[2]
+    return any((Path(place) / inner).exists() for place in places or ())

@@ -1,0 +1,71 @@
+"""`Host`: the machine as probes see it, so that a test can hand them another one.
+
+Owns every way a probe touches the outside: files, environment, shared libraries, child processes.
+A method answers or raises OSError; the runner in `rung.probes` turns that into "could not tell".
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ctypes
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Host"]
+
+
+@dataclass(frozen=True)
+class Host:
+    """A machine: its operating system, instruction set, environment and file system root."""
+
+    system: str = field(default_factory=lambda: sys.platform.replace("win32", "windows"))
+    machine: str = field(default_factory=platform.machine)
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    root: Path = Path("/")
+
+    def read(self, path: str, limit: int = -1) -> str:
+        """Read a text file below the root, its first `limit` characters where given; raise OSError."""
+        with (self.root / path.lstrip("/")).open(encoding="utf-8", errors="replace") as file:
+            return file.read(limit)
+
+    def exists(self, path: str) -> bool:
+        """Say whether a path below the root exists."""
+        return (self.root / path.lstrip("/")).exists()
+
+    def glob(self, pattern: str) -> list[str]:
+        """Give the paths below the root that match, sorted, with a leading `/`."""
+        found = self.root.glob(pattern.lstrip("/"))
+        return sorted("/" + p.relative_to(self.root).as_posix() for p in found)
+
+    def library(self, *names: str) -> ctypes.CDLL:
+        """Load the first shared library that loads; raise OSError naming the last failure."""
+        import ctypes
+
+        failure: OSError | None = None
+        for name in names:
+            try:
+                return ctypes.CDLL(name)
+            except OSError as error:
+                failure = error
+        raise failure or OSError("no library was named")
+
+    def run(self, command: Sequence[str], *, limit: float = 1.5) -> str:
+        """Run a short child process and give its output; raise OSError when it fails or takes longer."""
+        import subprocess
+
+        try:
+            done = subprocess.run(
+                list(command), env=dict(self.env), capture_output=True, text=True, timeout=limit, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError(f"`{command[0]}` took longer than {limit} s") from error
+        if done.returncode:
+            last = (done.stderr or done.stdout).strip().splitlines()[-1:] or [""]
+            raise OSError(f"`{command[0]}` ended with {done.returncode}: {last[0]}")
+        return done.stdout

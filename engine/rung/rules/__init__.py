@@ -1,0 +1,23 @@
+"""Cross-entry checks over the merged manifests: one function per rule code, grouped as the codes are.
+
+Owns which rules run. A rule reads `Manifests` and yields problems; it changes nothing and imports no backend.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rung.rules import predicates, references, safety, table
+
+if TYPE_CHECKING:
+    from rung.manifest import Manifests
+
+__all__ = ["RULES", "check"]
+
+RULES = (*references.RULES, *table.RULES, *predicates.RULES, *safety.RULES)
+
+
+def check(whole: Manifests) -> None:
+    """Run every rule and add what it finds to the whole's problems."""
+    for rule in RULES:
+        whole.problems.found.extend(rule(whole))

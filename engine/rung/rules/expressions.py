@@ -1,0 +1,72 @@
+"""Walking the predicates of a whole set of manifests, each node with its place.
+
+Owns the mapping between the short forms of an expression and where its parts stand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rung.diagnostics import Where
+    from rung.manifest import Manifests, Unit
+    from rung.models import ExpressionModel
+    from rung.source import Document
+
+__all__ = ["Placed", "expressions", "nodes"]
+
+Loc = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An expression node, the document it stands in, its place there, and the unit of that document."""
+
+    model: ExpressionModel
+    document: Document
+    loc: Loc
+    unit: Unit
+
+    @property
+    def key(self) -> str:
+        """The node's one key: `all`, `any`, `not` or an atom."""
+        (key,) = self.model.model_fields_set - {"why"}
+        return key.rstrip("_")
+
+    @property
+    def where(self) -> Where:
+        """The place of the node's value."""
+        node = self.document.node(self.loc)
+        return self.document.where((*self.loc, self.key) if node.values is not None else self.loc)
+
+    def terms(self) -> Iterator[Placed]:
+        """Give the nodes directly below."""
+        node = self.document.node(self.loc)
+        inner = (*self.loc, self.key) if node.values is not None else self.loc
+        if self.model.not_ is not None:
+            yield Placed(self.model.not_, self.document, inner, self.unit)
+        for index, term in enumerate(self.model.all or self.model.any or ()):
+            yield Placed(term, self.document, (*inner, index), self.unit)
+
+
+def expressions(whole: Manifests) -> Iterator[Placed]:
+    """Give every outermost expression: named predicates, `requires`, and each row's `when`."""
+    for entry in whole.predicates.values():
+        yield Placed(entry.model, entry.document, entry.loc, entry.unit)
+    for backend in whole.backends.values():
+        if backend.file.requires is not None:
+            yield Placed(backend.file.requires, backend.document, ("requires",), backend.unit)
+        for section, rows in (("kernels", backend.kernels), ("components", backend.components)):
+            for name, index, row in rows:
+                if row.when is not None:
+                    yield Placed(row.when, backend.document, (section, name, index, "when"), backend.unit)
+
+
+def nodes(placed: Placed) -> Iterator[Placed]:
+    """Give a node and everything below it."""
+    yield placed
+    for term in placed.terms():
+        yield from nodes(term)

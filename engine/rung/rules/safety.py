@@ -1,0 +1,49 @@
+"""Rule RG801: a manifest binds only the packages its unit may bind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rung.bind import root_of
+from rung.diagnostics import Problem
+from rung.rules.expressions import expressions, nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rung.diagnostics import Where
+    from rung.manifest import Manifests, Unit
+
+__all__ = ["RULES", "paths"]
+
+
+def paths(whole: Manifests) -> Iterator[tuple[str, Where, Unit]]:
+    """Give every dotted path of the manifests with its place and unit."""
+    for device in whole.devices.values():
+        if device.model.detect is not None:
+            yield device.model.detect, device.at("detect"), device.unit
+    for op in whole.ops.values():
+        yield op.model.reference, op.at("reference"), op.unit
+        if op.model.cases is not None:
+            yield op.model.cases, op.at("cases"), op.unit
+    for backend in whole.backends.values():
+        for section, rows in (("kernels", backend.kernels), ("components", backend.components)):
+            for name, index, row in rows:
+                yield row.impl, backend.at(section, name, index, "impl"), backend.unit
+    for placed in expressions(whole):
+        for node in nodes(placed):
+            if node.model.probe is not None:
+                yield node.model.probe, node.where, node.unit
+
+
+def rg801(whole: Manifests) -> Iterator[Problem]:
+    """A dotted path into a package that the caller, or the distribution, does not allow."""
+    for path, where, unit in paths(whole):
+        root = root_of(path)
+        if unit.roots is not None and root not in unit.roots:
+            message = f"package `{root}` may not be bound by {unit.label or unit.shown}"
+            hint = f"allow it where the manifests are loaded: allow=[{root!r}], or --allow {root}"
+            yield Problem("RG801", "error", where, message, hint)
+
+
+RULES = (rg801,)
