@@ -34,6 +34,8 @@ from rung.source import Document, Node, read_path
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pydantic import BaseModel
+
 __all__ = [
     "BackendEntry",
     "CellEntry",
