@@ -6,11 +6,12 @@ told to and nothing of rung's upper layers.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 from typing import TYPE_CHECKING, Any
 
-from rung.diagnostics import BindError
+from rung.diagnostics import BindError, closest
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -42,7 +43,9 @@ def root_of(path: str) -> str:
 
 
 def home(found: object) -> str:
-    """Give the module an object says it lives in: its own, else its type's."""
+    """Give the module an object says it lives in: its own, else its type's; of a partial, its function's."""
+    while isinstance(found, functools.partial):
+        found = found.func
     module = getattr(found, "__module__", None)
     return module if isinstance(module, str) else type(found).__module__
 
@@ -81,17 +84,25 @@ def _bind(path: str, roots: Collection[str]) -> Any:
         raise BindError(f"package `{root}` is not allowed: pass allow=[{root!r}] where the manifest is loaded")
     try:
         module = importlib.import_module(module_name)
-    except (
-        Exception,
-        SystemExit,
-    ) as error:  # an import may raise anything; a broken rung must not end the program
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # an import may raise anything, and a broken rung must not end the program
         raise BindError(f"importing `{module_name}` raised {type(error).__name__}: {error}") from error
     try:
         found = getattr(module, name)
     except AttributeError:
-        raise BindError(f"module `{module_name}` has no `{name}`") from None
-    if root_of(home(found)) not in roots:
-        raise BindError(f"`{path}` is really from `{home(found)}`, which is outside the allowed packages")
+        near = closest(name, (public for public in vars(module) if not public.startswith("_")))
+        hint = f"; did you mean `{near}`?" if near else ""
+        raise BindError(f"module `{module_name}` has no `{name}`{hint}") from None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module's own __getattr__ imports what it is asked for
+        raise BindError(f"getting `{name}` of `{module_name}` raised {type(error).__name__}: {error}") from error
     if not callable(found):
         raise BindError(f"`{path}` is {type(found).__name__}, not a function")
+    if root_of(home(found)) not in roots:
+        raise BindError(
+            f"`{path}` is really from `{home(found)}`, which is outside the allowed packages; "
+            f"define a function in `{module_name}` that calls it"
+        )
     return found

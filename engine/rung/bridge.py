@@ -7,13 +7,14 @@ an argument of it is met or must be made.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from rung.diagnostics import BridgeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import numpy as np
     import torch
@@ -23,17 +24,13 @@ __all__ = ["TORCH_DEVICES", "bridge", "is_array", "library_of", "to_numpy", "to_
 TORCH_DEVICES: Final = {"cuda": "cuda", "rocm": "cuda", "mps": "mps", "xpu": "xpu"}
 """What torch calls rung's devices; every other device is the CPU to torch. ROCm answers to `cuda` in torch."""
 
-# dtypes numpy lacks: they cross through float32, which holds all of their values exactly.
-_THROUGH_FLOAT32: Final = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
-
 
 def library_of(value: object) -> str | None:
     """Give `numpy` or `torch` when the value is an array of that library, else None. Imports neither."""
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.ndarray):
+    # A library that another thread is just importing has no classes yet, and nobody holds an array of it.
+    if isinstance(value, getattr(sys.modules.get("numpy"), "ndarray", ())):
         return "numpy"
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
+    if isinstance(value, getattr(sys.modules.get("torch"), "Tensor", ())):
         return "torch"
     return None
 
@@ -43,42 +40,45 @@ def is_array(value: object) -> bool:
     return library_of(value) is not None
 
 
-def _dtype_name(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
-
-
 def to_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """Give a tensor as a numpy array: no copy for one on the CPU with a dtype numpy has.
 
-    bfloat16 and float8 become float32. Raise BridgeError for a tensor that requires grad.
+    bfloat16 and float8, which numpy lacks, become float32, which holds all of their values. Raise BridgeError
+    for a tensor that requires grad, and for one that has no values numpy could hold (meta, sparse, quantised).
     """
     if tensor.requires_grad:
         raise BridgeError(
-            "a tensor that requires grad cannot leave torch: the gradient would be lost. "
-            "Call under torch.no_grad() with detached tensors, or install a backend that serves torch"
+            "a tensor that requires grad cannot leave torch, for its gradient would be lost: pass tensor.detach(), "
+            "or install a backend that serves torch"
         )
-    name = _dtype_name(tensor)
-    if name in _THROUGH_FLOAT32:
-        tensor = tensor.float()
+    name = str(tensor.dtype).removeprefix("torch.")
     try:
-        array: np.ndarray[Any, Any] = tensor.detach().cpu().resolve_conj().resolve_neg().numpy()
+        if name.startswith(("bfloat16", "float8")):
+            tensor = tensor.float()
+        array: np.ndarray[Any, Any] = tensor.cpu().resolve_conj().resolve_neg().numpy()
     except (TypeError, RuntimeError) as error:
-        raise BridgeError(f"a {name} tensor cannot become a numpy array: {error}") from error
+        raise BridgeError(f"a {name} tensor on {tensor.device} cannot become a numpy array: {error}") from error
     return array
 
 
-def to_torch(array: np.ndarray[Any, Any], device: str) -> torch.Tensor:
-    """Give a numpy array as a tensor on torch's device `device`: no copy on the CPU where strides allow it."""
+def to_torch(array: np.ndarray[Any, Any], device: str | torch.device) -> torch.Tensor:
+    """Give a numpy array as a tensor on torch's device `device`; on the CPU without a copy where torch can share it.
+
+    Torch shares what is writable, of native byte order and with strides of whole elements forwards. Raise
+    BridgeError for a dtype torch, or the device, does not have.
+    """
     import torch
 
+    size = array.dtype.itemsize or 1
+    shared = array.flags.writeable and all(stride >= 0 and stride % size == 0 for stride in array.strides)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+    elif not shared:
         array = array.copy()
     try:
         return torch.from_numpy(array).to(device)
     except TypeError as error:
-        raise BridgeError(f"a numpy array of {array.dtype} cannot become a tensor: {error}") from error
+        raise BridgeError(f"a numpy array of {array.dtype} cannot become a tensor on {device}: {error}") from error
 
 
 def _import(value: Any, arrays: str, device: str | None) -> Any:
@@ -90,21 +90,27 @@ def _import(value: Any, arrays: str, device: str | None) -> Any:
         return value if library == "numpy" else to_numpy(value)
     if library == "numpy":
         return to_torch(value, device or "cpu")
-    return value if device is None else value.to(device)
+    return value if device in (None, value.device.type) else value.to(device)
 
 
 def _export(value: Any, like: Any) -> Any:
-    """Bring one result back to the library, device and (where floating) dtype of the first array argument."""
+    """Bring one result back to the library, device and dtype of the first array argument.
+
+    The dtype follows where both are floating or both complex: a mask or an index stays what it is.
+    """
     library = library_of(value)
     if library is None:
+        if library_of(like) == "torch" and isinstance(value, getattr(sys.modules.get("numpy"), "generic", ())):
+            # Numpy's reductions give a scalar where torch's give an array without axes.
+            return _export(sys.modules["numpy"].asarray(value), like)
         return _mapped(value, lambda inner: _export(inner, like))
     if library_of(like) == "numpy":
         array = value if library == "numpy" else to_numpy(value.detach())
-        floats = array.dtype.kind == "f" and like.dtype.kind == "f"
-        return array.astype(like.dtype, copy=False) if floats else array
+        same = array.dtype.kind == like.dtype.kind and array.dtype.kind in "fc"
+        return array.astype(like.dtype, copy=False) if same else array
     tensor = value if library == "torch" else to_torch(value, "cpu")
-    floats = tensor.is_floating_point() and like.is_floating_point()
-    return tensor.to(like.device, like.dtype) if floats else tensor.to(like.device)
+    same = (tensor.is_floating_point() and like.is_floating_point()) or (tensor.is_complex() and like.is_complex())
+    return tensor.to(like.device, like.dtype) if same else tensor.to(like.device)
 
 
 def _mapped(value: Any, convert: Callable[[Any], Any]) -> Any:
@@ -119,28 +125,38 @@ def _mapped(value: Any, convert: Callable[[Any], Any]) -> Any:
     return value
 
 
-def _first_array(*values: Any) -> Any:
+def _first_array(values: Iterable[Any]) -> Any:
     for value in values:
         if library_of(value) is not None:
             return value
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-        found = _first_array(*inner)
+        found = _first_array(inner)
         if found is not None:
             return found
     return None
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # written in C, without a signature
+        return ()
 
 
 def bridge(function: Callable[..., Any], arrays: str, device: str | None) -> Callable[..., Any]:
     """Wrap a kernel that takes `arrays` (on torch's `device`; None leaves tensors where they are).
 
     Each array argument is converted by what it is, without a copy where that is possible. Results go back to
-    the library and device of the first array argument, floating ones to its dtype too. Raise BridgeError for
-    a tensor that requires grad and would leave torch.
+    the library and device of the first array argument in the kernel's own order, floating and complex ones to
+    its dtype too; without an array argument they stay as they are. Raise BridgeError for a tensor that
+    requires grad and would leave torch.
     """
+    parameters = _parameters(function)
 
     @functools.wraps(function)
     def bridged(*args: Any, **kwargs: Any) -> Any:
-        like = _first_array(*args, *kwargs.values())
+        named = [kwargs[name] for name in parameters if name in kwargs] if kwargs else ()
+        like = _first_array((*args, *named, *kwargs.values()))
         result = function(
             *(_import(value, arrays, device) for value in args),
             **{key: _import(value, arrays, device) for key, value in kwargs.items()},

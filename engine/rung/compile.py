@@ -53,7 +53,7 @@ def compile_manifests(whole: Manifests) -> Table:
     ops = {name: _op(entry.model, name, whole) for name, entry in sorted(whole.ops.items())}
     kernels: dict[str, list[Cell]] = {name: [_reference(op)] for name, op in ops.items()}
     components: dict[str, list[Cell]] = {name: [] for name in sorted(whole.kinds)}
-    for entry in whole.cells:
+    for entry in sorted(whole.cells, key=lambda e: e.id):
         cells = kernels if entry.arch is not None else components
         cells[entry.serves].append(_cell(entry, whole, pool))
     backends = {
@@ -90,9 +90,12 @@ def expression_of(model: ExpressionModel) -> Expression:
     names = {"cpu": "flags", "python": "version", "probe": "path"}
     if isinstance(value, str):
         return Expression(key, args=((names.get(key, "name"), value),), why=why)
+    if isinstance(value, dict):  # an environment variable, and what it must equal
+        ((name, wanted),) = value.items()
+        return Expression(key, args=(("name", name), *([] if wanted is None else [("value", wanted)])), why=why)
     if isinstance(value, list):
         return Expression(key, args=((names.get(key, "name"), tuple(value)),), why=why)
-    given = {k: v for k, v in value.model_dump(exclude_none=True).items() if v is not None}
+    given = value.model_dump(exclude_none=True)
     args = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in given.items())
     return Expression(key, args=args, why=why)
 
@@ -161,7 +164,7 @@ def _cell(entry: CellEntry, whole: Manifests, pool: dict[str, Expression]) -> Ce
         artifact=artifact,
         where=entry.where,
         needs=tuple(dict.fromkeys(needs)),
-        exclude=tuple(getattr(model, "exclude", ())),
+        exclude=tuple(whole.target(entry.device, arch) for arch in getattr(model, "exclude", ())),
         degraded=model.degraded or "",
         hint=model.hint or file.hint or "",
         workspace_bytes=getattr(model, "workspace_bytes", None),
@@ -173,29 +176,32 @@ def _profiles(whole: Manifests) -> dict[str, Profile]:
     everywhere = tuple(sorted(whole.devices, key=lambda d: (d == _CPU, d)))
     out: dict[str, Profile] = {}
 
-    def base(name: str) -> Profile:
-        if name in out:
-            return out[name]
+    def made(name: str) -> Profile:
         entry = whole.profiles.get(name)
         if entry is None:
-            out[name] = Profile(name, everywhere, {**_LEVELS, **(_STRICT if name == "strict" else {})})
-            return out[name]
+            return Profile(name, everywhere, {**_LEVELS, **(_STRICT if name == "strict" else {})})
         model = entry.model
-        parent = base(model.extends) if model.extends is not None else None
-        fall: dict[str, str] = dict(parent.fall if parent else _LEVELS)
-        fall.update({str(axis): str(level) for axis, level in model.fall.items()})
-        chains = dict(parent.chains) if parent else {}
+        parent = out[model.extends] if model.extends is not None else Profile("", everywhere, _LEVELS)
+        chains = dict(parent.chains)
         for op, replaced in model.chains.items():
             chains[op] = {**chains.get(op, {}), **{v: tuple(chain) for v, chain in replaced.items()}}
-        out[name] = Profile(
+        return Profile(
             name=name,
-            devices=tuple(model.devices or (parent.devices if parent else everywhere)),
-            fall={axis: fall[axis] for axis in AXES},
-            only=model.only or (parent.only if parent else None),
+            devices=tuple(model.devices or parent.devices),
+            fall={axis: str(model.fall.get(axis, parent.fall[axis])) for axis in AXES},
+            only=model.only or parent.only,
             chains=chains,
         )
-        return out[name]
 
     for name in sorted({*whole.profiles, DEFAULT, "strict"}):
-        base(name)
+        line = [name]
+        while (
+            line[-1] not in out
+            and (entry := whole.profiles.get(line[-1])) is not None
+            and entry.model.extends is not None
+        ):
+            line.append(entry.model.extends)
+        for ancestor in reversed(line):
+            if ancestor not in out:
+                out[ancestor] = made(ancestor)
     return dict(sorted(out.items()))

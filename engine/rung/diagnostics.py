@@ -7,7 +7,7 @@ manifests, devices or ops, and prints nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,14 @@ __all__ = [
     "closest",
     "did_you_mean",
     "printable",
+    "shorten",
 ]
+
+
+_WIDTH: Final = 160
+"""Characters of a source line that a report shows at most."""
+_MANY: Final = 2000
+"""Legal names among which a close one is looked for at most; a tenth of it by the slower measure."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -86,16 +93,24 @@ class Problem:
         if where is not None:
             out.append(f"  --> {where.path}:{where.line}:{where.column}")
             if lines is not None and 0 < where.line <= len(lines):
-                text = printable(lines[where.line - 1])
-                gutter = f"{where.line:>4} | "
-                end = where.end_column if where.end_line == where.line else len(text) + 1
-                width = max(1, min(end, len(text) + 1) - where.column)
-                out.append(f"{gutter}{text}")
-                out.append(" " * 5 + "| " + " " * (where.column - 1) + "^" * width)
+                out += _excerpt(where, lines[where.line - 1])
         out += [f"     = note: {printable(remark)} at {place}" for place, remark in self.related]
         if self.hint:
             out.append(f"     = help: {printable(self.hint)}")
         return "\n".join(out)
+
+
+def _excerpt(where: Where, line: str) -> Iterator[str]:
+    """Give a line and the carets below it; of a long line only what is near the carets."""
+    cut = max(0, where.column - 1 - _WIDTH // 2) if len(line) > _WIDTH else 0
+    text = line[cut : cut + _WIDTH]
+    end = where.end_column if where.end_line == where.line else len(line) + 1
+    first, last = where.column - 1 - cut, max(where.column, end) - 1 - cut
+    before, marked = ("..." if cut else "") + printable(text[:first]), printable(text[first:last])
+    after = printable(text[last:]) + ("..." if cut + _WIDTH < len(line) else "")
+    gutter = f"{where.line:>4}"
+    yield f"{gutter} | {before}{marked}{after}".rstrip()
+    yield f"{' ' * len(gutter)} | {' ' * len(before)}{'^' * max(1, len(marked))}"
 
 
 @dataclass(slots=True)
@@ -139,7 +154,8 @@ class ManifestError(RungError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        shown = "\n".join(f"  {p.concise()}" + (f"\n    {p.hint}" if p.hint else "") for p in self.problems)
+        hints = (f"\n    {printable(p.hint)}" if p.hint else "" for p in self.problems)
+        shown = "\n".join(f"  {p.concise()}{hint}" for p, hint in zip(self.problems, hints, strict=True))
         count = len(self.problems)
         super().__init__(f"{count} problem{'s' * (count != 1)} in the manifests:\n{shown}")
 
@@ -215,6 +231,11 @@ def printable(text: str) -> str:
     )
 
 
+def shorten(text: str, limit: int = 40) -> str:
+    """Cut a text that is quoted in a message to at most `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
 def _distance(a: str, b: str, limit: int) -> int:
     """Optimal string alignment distance (a swap of neighbours counts one), or `limit` + 1 when beyond."""
     if abs(len(a) - len(b)) > limit:
@@ -236,11 +257,15 @@ def _distance(a: str, b: str, limit: int) -> int:
 def closest(name: str, legal: Iterable[str]) -> str | None:
     """Give the legal name most like `name`: within edit distance 2, else similarity 0.6, else None."""
     names = sorted(set(legal))
+    if len(names) > _MANY:
+        return None
     folded = name.casefold()
     ranked = [(_distance(folded, n.casefold(), 2), n) for n in names]
     near = [pair for pair in ranked if pair[0] <= min(2, max(1, len(name) // 2))]
     if near:
         return min(near)[1]
+    if len(names) > _MANY // 10:
+        return None
     from difflib import get_close_matches
 
     found = get_close_matches(name, names, n=1, cutoff=0.6)

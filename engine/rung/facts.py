@@ -6,15 +6,16 @@ observer (`rung.probes` makes one), so this module imports no probe and touches 
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from rung.diagnostics import FactsError, Problems
 from rung.resources import data_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from os import PathLike
 
 __all__ = ["DeviceFact", "Facts", "Observer", "Unknown", "is_unknown"]
@@ -59,7 +60,7 @@ class DeviceFact:
         return {k: v for k, v in values.items() if v not in ("", None)}
 
 
-Version: TypeAlias = "str | bool"
+T = TypeVar("T")
 
 
 class Observer(Protocol):
@@ -77,7 +78,7 @@ class Observer(Protocol):
     def cpu(self) -> frozenset[str] | Unknown:
         """Give the CPU's feature flags as the kernel names them."""
 
-    def module(self, name: str, dist: str) -> Version | Unknown:
+    def module(self, name: str, dist: str) -> str | bool | Unknown:
         """Give the version of a module, True when found without one, False when not installed."""
 
     def file(self, path: str) -> bool | Unknown:
@@ -109,9 +110,9 @@ class Facts:
         observer: Observer | None = None,
         origin: str = "these facts",
     ) -> None:
-        self._recorded: dict[str, object] = dict(recorded or {})
+        self._recorded: dict[str, object] = deepcopy(dict(recorded or {}))
         self._observer = observer
-        self._seen: dict[tuple[str, str], object] = {}
+        self._seen: dict[tuple[str, str], Any] = {}
         self.origin = origin
 
     @classmethod
@@ -149,61 +150,54 @@ class Facts:
         return value if isinstance(value, dict) else {}
 
     def _missing(self, what: str) -> Unknown:
-        return Unknown(f"{what} is not recorded in {self.origin}")
+        return Unknown(f"{what} is not recorded in {'the override' if self.live else self.origin}")
 
-    def _text(self, key: str) -> str | Unknown:
+    def _observed(self, section: str, name: str, observe: Callable[[], T]) -> T:
+        # Several threads may observe at once: no lock is held meanwhile, and the first to answer is believed.
+        key = (section, name)
+        seen: T | None = self._seen.get(key)
+        if seen is None:
+            seen = self._seen.setdefault(key, observe())
+        return seen
+
+    def _text(self, key: str, observe: Callable[[Observer], str | Unknown]) -> str | Unknown:
         value = self._recorded.get(key)
         if isinstance(value, str):
             return value
-        if self._observer is None:
-            return self._missing(f"`{key}`")
-        seen = self._seen.get((key, ""))
-        if seen is None:
-            seen = self._seen.setdefault((key, ""), getattr(self._observer, key)())
-        assert isinstance(seen, str | Unknown)
-        return seen
+        observer = self._observer
+        return self._missing(f"`{key}`") if observer is None else self._observed(key, "", lambda: observe(observer))
 
     def os(self) -> str | Unknown:
         """Give `linux`, `darwin` or `windows`."""
-        return self._text("os")
+        return self._text("os", lambda observer: observer.os())
 
     def machine(self) -> str | Unknown:
         """Give the instruction set name, such as `x86_64`."""
-        return self._text("machine")
+        return self._text("machine", lambda observer: observer.machine())
 
     def python(self) -> str | Unknown:
         """Give the interpreter's version."""
-        return self._text("python")
+        return self._text("python", lambda observer: observer.python())
 
     def cpu(self) -> frozenset[str] | Unknown:
         """Give the CPU's feature flags."""
         flags = self._section("cpu").get("flags")
         if isinstance(flags, list):
-            return frozenset(str(f) for f in flags)
+            return frozenset(flags)
         if self._observer is None:
             return self._missing("what flags the CPU has")
-        seen = self._seen.get(("cpu", ""))
-        if seen is None:
-            seen = self._seen.setdefault(("cpu", ""), self._observer.cpu())
-        assert isinstance(seen, frozenset | Unknown)
-        return seen
+        return self._observed("cpu", "", self._observer.cpu)
 
     def module(self, name: str, dist: str = "") -> str | bool | Unknown:
         """Give a module's version; True when found without a version, False when not installed."""
         modules = self._section("modules")
-        value = modules.get(name)
+        value = modules.get(name, False if modules.get("*") is False else None)
         if isinstance(value, str | bool):
             return value
-        if self._observer is None:
-            if modules.get("*") is False:
-                return False
+        observer = self._observer
+        if observer is None:
             return self._missing(f"whether `{name}` is installed")
-        key = ("module", f"{name} {dist}")
-        seen = self._seen.get(key)
-        if seen is None:
-            seen = self._seen.setdefault(key, self._observer.module(name, dist))
-        assert isinstance(seen, str | bool | Unknown)
-        return seen
+        return self._observed("module", f"{name} {dist}", lambda: observer.module(name, dist))
 
     def file(self, path: str) -> bool | Unknown:
         """Say whether `package/inner/path` exists inside an installed package."""
@@ -211,29 +205,22 @@ class Facts:
         if isinstance(value, bool):
             return value
         package = path.partition("/")[0]
-        if self._observer is None or package in self._section("modules"):
-            if self.module(package) is False:
-                return False
-            return self._missing(f"whether the file `{path}` exists")
-        key = ("file", path)
-        seen = self._seen.get(key)
-        if seen is None:
-            seen = self._seen.setdefault(key, self._observer.file(path))
-        assert isinstance(seen, bool | Unknown)
-        return seen
+        modules = self._section("modules")
+        observer = self._observer
+        # What a recorded package holds must not be looked up in the one that is installed here.
+        if observer is None or package in modules or modules.get("*") is False:
+            return False if self.module(package) is False else self._missing(f"whether the file `{path}` exists")
+        return self._observed("file", path, lambda: observer.file(path))
 
     def devices(self, name: str) -> tuple[DeviceFact, ...] | Unknown:
         """Give the visible cards of device `name`, in the runtime's order; () when there are none."""
         value = self._section("devices").get(name)
         if isinstance(value, list):
             return tuple(DeviceFact(**card) for card in value)
-        if self._observer is None:
+        observer = self._observer
+        if observer is None:
             return self._missing(f"which `{name}` devices there are")
-        seen = self._seen.get(("devices", name))
-        if seen is None:
-            seen = self._seen.setdefault(("devices", name), self._observer.devices(name))
-        assert isinstance(seen, tuple | Unknown)
-        return seen
+        return self._observed("devices", name, lambda: observer.devices(name))
 
     def env(self, name: str) -> str | Unknown | None:
         """Give an environment variable, None when it is not set. Read anew each time on live facts."""
@@ -249,13 +236,10 @@ class Facts:
         value = self._section("probes").get(path)
         if isinstance(value, bool):
             return value
-        if self._observer is None:
+        observer = self._observer
+        if observer is None:
             return self._missing(f"the answer of the probe `{path}`")
-        seen = self._seen.get(("probe", path))
-        if seen is None:
-            seen = self._seen.setdefault(("probe", path), self._observer.probe(path, self))
-        assert isinstance(seen, bool | Unknown)
-        return seen
+        return self._observed("probe", path, lambda: observer.probe(path, self))
 
     def snapshot(
         self,
@@ -268,14 +252,11 @@ class Facts:
     ) -> dict[str, object]:
         """Give the file form of the named facts, observing what has not been; the unknown is left out.
 
-        Only what is named is written, so a snapshot carries no other environment variable. `modules`
-        are (import name, distribution name or "") pairs.
+        Only what is named is written, so a snapshot carries no other environment variable; one that is not set
+        is written as empty. `modules` are (import name, distribution name or "") pairs.
         """
-        out: dict[str, object] = {"facts": 1}
-        for key in ("os", "machine", "python"):
-            text = self._text(key)
-            if isinstance(text, str):
-                out[key] = text
+        texts = {"os": self.os(), "machine": self.machine(), "python": self.python()}
+        out: dict[str, object] = {"facts": 1, **{key: text for key, text in texts.items() if isinstance(text, str)}}
         flags = self.cpu()
         if isinstance(flags, frozenset):
             out["cpu"] = {"flags": sorted(flags)}
@@ -288,7 +269,7 @@ class Facts:
             "probes": {path: self.probe(path) for path in sorted(set(probes))},
         }
         for section, values in sections.items():
-            known = {k: v for k, v in values.items() if v is not None and not is_unknown(v)}
+            known = {k: "" if v is None else v for k, v in values.items() if not is_unknown(v)}
             if known:
                 out[section] = known
         return out

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rung.diagnostics import UnknownArch, UnknownTarget, did_you_mean
-from rung.entries import GENERIC, Device, Pattern, Target
+from rung.entries import GENERIC, Device, Jit, Pattern, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,13 +61,14 @@ def _no(why: str) -> Fit:
 def number(pattern: Pattern | None, name: str) -> int | None:
     """Read the number in an arch or target name: `sm_103a` is 103, `gfx90a` (hex digits) is 0x90a.
 
-    A decimal pattern may be followed by one lower-case suffix letter, which is not part of the number.
+    A decimal number may be followed by one lower-case suffix letter, which is not part of it. A hex one has at
+    least three digits: major, minor and stepping.
     """
     if pattern is None or not name.startswith(pattern.prefix):
         return None
     rest = name[len(pattern.prefix) :]
     if pattern.hex:
-        return int(rest, 16) if re.fullmatch(r"[1-9][0-9a-f]+", rest) else None
+        return int(rest, 16) if re.fullmatch(r"[1-9][0-9a-f]{2,}", rest) else None
     match = re.fullmatch(r"([1-9][0-9]*)[a-z]?", rest)
     return int(match.group(1)) if match else None
 
@@ -83,8 +84,8 @@ def read_arch(device: Device, text: str) -> str:
     A target suffix means the chip (`sm_90a` is `sm_90`), what follows a colon is dropped
     (`gfx942:xnack-`), and `generic` is always known. Raise UnknownArch otherwise.
     """
-    base = text.strip().partition(":")[0]
-    if base == GENERIC:
+    base = text.partition(":")[0].strip()
+    if base.casefold() == GENERIC:
         return GENERIC
     known: dict[str, str] = {}
     for target in device.targets.values():
@@ -99,7 +100,7 @@ def read_arch(device: Device, text: str) -> str:
     unknown = _read_by_pattern(device, base)
     if unknown is not None:
         return unknown
-    if spell(base) in {spell(t) for t in device.targets}:
+    if spell(base) in {spell(target) for target in targets(device)}:
         raise UnknownArch(f"`{base}` is a target of {device.name}, not an arch a device can have")
     raise UnknownArch(f"unknown arch `{text}` of device {device.name}: {did_you_mean(base, device.archs)}")
 
@@ -118,11 +119,15 @@ def _read_by_pattern(device: Device, base: str) -> str | None:
     if not spelled.startswith(prefix):
         return None
     name = pattern.prefix + spelled[len(prefix) :]
-    value = number(pattern, name)
-    # Where capabilities are compared the last digit is the minor, so one digit is no capability.
-    if value is None or (device.jit is not None and device.jit.rule == "at_least" and value < 10):
-        return None
-    return name if pattern.hex else f"{pattern.prefix}{value}"
+    if not pattern.hex:
+        # Only letters that some target is known by are suffixes: sm_130a is the chip sm_130, sm_12O is a slip.
+        suffixes = {target.name[-1] for target in device.targets.values() if _without_suffix(device, target)}
+        name = name[:-1] if name[-1] in suffixes else name
+        # Where capabilities are compared the last digit is the minor, so one digit is no capability.
+        few = 2 if device.jit is not None and device.jit.rule == "at_least" else 1
+        if not name[len(pattern.prefix) :].isdecimal() or len(name) < len(pattern.prefix) + few:
+            return None
+    return name if number(pattern, name) is not None else None
 
 
 def targets(device: Device) -> list[str]:
@@ -195,18 +200,15 @@ def fit(device: Device, target: str, artifact: str, arch: str, exclude: Iterable
         why = f"`{target}` is portable across {device.name}"
         return Fit(True, why, (_PORTABLE, place, 0, _ARTIFACT_ORDER[artifact]))
     if _is_any(device, target):
-        return Fit(
-            True,
-            f"{target} is compiled for any {device.name} device",
-            (_JIT, 0, 0, _ARTIFACT_ORDER[artifact]),
-        )
+        return Fit(True, f"{target} is compiled for any {device.name} device", (_JIT, 0, _ARTIFACT_ORDER[artifact], 0))
     hardware = _hardware_of(device, target)
-    if artifact == "ptx" or hardware is not None:
-        return _fit_jit(device, hardware or target, target, artifact, arch)
-    native = _fit_native(device, target, artifact, arch)
-    if native.runs or artifact != "source" or device.jit is None:
-        return native
-    return _fit_jit(device, target, target, artifact, arch)
+    if hardware is None and artifact != "ptx":
+        native = _fit_native(device, target, artifact, arch)
+        if native.runs or artifact != "source" or device.jit is None:
+            return native
+    if device.jit is None:
+        return _no(f"{device.name} has no intermediate code")
+    return _fit_jit(device, device.jit, hardware or target, target, artifact, arch)
 
 
 def _fit_native(device: Device, target: str, artifact: str, arch: str) -> Fit:
@@ -217,51 +219,52 @@ def _fit_native(device: Device, target: str, artifact: str, arch: str) -> Fit:
     if beyond is not None and beyond.only is not None:
         if beyond.only == arch:
             return Fit(True, f"{target} code is specific to {arch}", (_SPECIFIC, 0, 0, order))
-        return _no(f"{target} code runs on {beyond.only} only, never on {arch}")
+        return _no(f"{target} code runs on {beyond.only} only, never on {_shown(arch)}")
     if beyond is not None:
         if arch in beyond.family:
             why = f"{arch} is in the family of {target}"
             return Fit(True, why, (_FAMILY, len(beyond.family), 0, order))
-        return _no(f"{target} code runs on its family {', '.join(beyond.family)} only, not on {arch}")
+        return _no(f"{target} code runs on its family {', '.join(beyond.family)} only, not on {_shown(arch)}")
     here = device.archs.get(arch)
     if here is not None and target in here.runs:
-        why = f"{arch} runs binaries built for {target}"
+        why = f"{arch} runs code built for {target}"
         return Fit(True, why, (_OLDER, here.runs.index(target), 0, order))
     if here is None:
-        what = "its arch is not known" if arch == GENERIC else f"no manifest declares {arch}"
-        return _no(f"{target} binaries are not offered where {what}")
+        what = "the arch is not known" if arch == GENERIC else f"no manifest declares {arch}"
+        return _no(f"code built for {target} is not offered where {what}")
+    decimal = device.pattern is not None and not device.pattern.hex
     theirs, mine = number(device.pattern, target), number(device.pattern, arch)
-    newer = theirs is not None and mine is not None and theirs > mine and not _is_hex(device)
-    return _no(f"{target} is newer than {arch}" if newer else f"{arch} does not run binaries built for {target}")
+    newer = decimal and theirs is not None and mine is not None and theirs > mine
+    return _no(f"{target} is newer than {arch}" if newer else f"{arch} does not run code built for {target}")
 
 
-def _is_hex(device: Device) -> bool:
-    return device.pattern is not None and device.pattern.hex
+def _shown(arch: str) -> str:
+    return "an unknown arch" if arch == GENERIC else arch
 
 
-def _fit_jit(device: Device, hardware: str, target: str, artifact: str, arch: str) -> Fit:
+def _fit_jit(device: Device, jit: Jit, hardware: str, target: str, artifact: str, arch: str) -> Fit:
     """Judge intermediate code and source by capability; `hardware` is the target it was written for."""
-    jit = device.jit
-    assert jit is not None
     word = "source" if artifact == "source" else "intermediate code"
     order = _ARTIFACT_ORDER[artifact]
     if jit.rule == "any":
-        return Fit(True, f"{word} is compiled for any {device.name} device", (_JIT, 0, 0, order))
+        return Fit(True, f"{word} is compiled for any {device.name} device", (_JIT, 0, order, 0))
     mine, theirs = number(device.pattern, arch), number(device.pattern, hardware)
+    if mine is None or theirs is None:
+        return _no(f"{word} for {target} needs a known capability, and that of {_shown(arch)} is not known")
+    # What is nearest decides, then PTX before source; what asks more of the chip breaks the tie that is left.
+    distance = mine - theirs
     beyond = device.targets.get(hardware)
     if beyond is not None and beyond.only is not None:
         if beyond.only != arch:
             return _no(f"{word} for {target} compiles for {beyond.only} only, never for {arch}")
-        return Fit(True, f"{word} for {target} is specific to {arch}", (_JIT, 0, 0, order))
-    if beyond is not None and arch not in beyond.family:
-        return _no(f"{word} for {target} compiles for its family {', '.join(beyond.family)} only, not for {arch}")
-    if mine is None or theirs is None:
-        return _no(f"{word} for {target} needs a known capability, and that of {arch} is not known")
+        return Fit(True, f"{word} for {target} is specific to {arch}", (_JIT, distance, order, 0))
     if beyond is not None:
-        return Fit(True, f"{arch} is in the family of {target}", (_JIT, mine - theirs, 1, order))
-    if mine < theirs:
+        if arch not in beyond.family:
+            return _no(f"{word} for {target} compiles for its family {', '.join(beyond.family)} only, not for {arch}")
+        return Fit(True, f"{arch} is in the family of {target}", (_JIT, distance, order, 1))
+    if distance < 0:
         return _no(f"{word} for {target} needs a capability of at least {hardware}, and {arch} is less")
-    return Fit(True, f"{word} for {target} can be compiled for {arch}", (_JIT, mine - theirs, 2, order))
+    return Fit(True, f"{word} for {target} can be compiled for {arch}", (_JIT, distance, order, 2))
 
 
 def ladder(device: Device, arch: str, artifact: str | None = None) -> list[Step]:

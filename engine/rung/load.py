@@ -96,7 +96,8 @@ def load(
 
     named = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     own = builtin_unit()
-    units = units_of(named, BUILTIN_ROOTS | frozenset(allow))
+    allowed = frozenset([allow] if isinstance(allow, str) else allow)
+    units = units_of(named, BUILTIN_ROOTS | allowed)
     if builtin and not any(unit.path.resolve() == own.path.resolve() for unit in units):
         units.insert(0, own)
     return compile_units(units)

@@ -6,16 +6,16 @@ places. Judges nothing across entries except that a name is declared once: that 
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from yaml import Mark
-
-from rung import lattice
 from rung.bind import LOCAL
-from rung.diagnostics import Problems, Where, did_you_mean
+from rung.diagnostics import Problems, Where, printable, shorten
 from rung.entries import Arch, Device, Jit, LocalRow, Pattern, Target
 from rung.models import (
     ComponentModel,
@@ -28,11 +28,11 @@ from rung.models import (
     OpModel,
     ProfileModel,
 )
-from rung.shape import bad_places, validate
-from rung.source import Document, Node, read_path
+from rung.shape import bad_places, may_stand_for, validate
+from rung.source import NOWHERE, Document, Node, read_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from pydantic import BaseModel
 
@@ -47,9 +47,8 @@ __all__ = [
     "schemas",
 ]
 
-_NOWHERE: Final = Mark("", 0, 0, 0, "", 0)
 MAX_FILES: Final = 1024
-MAX_TOTAL_BYTES: Final = 64 * 1024 * 1024
+MAX_TOTAL_CHARACTERS: Final = 64 * 1024 * 1024
 MAX_CELLS: Final = 200_000
 
 T = TypeVar("T")
@@ -138,22 +137,13 @@ class CellEntry:
         """The place of the row."""
         return self.backend.at(self.section, self.serves, self.index)
 
-    def at(self, key: str, value: str) -> Where:
-        """Give the place of one value of a key that holds one or several."""
-        loc: Loc = (self.section, self.serves, self.index, key)
-        node = self.backend.document.node(loc)
-        for position, item in enumerate(node.items or ()):
-            if item.data == value:
-                return self.backend.document.where((*loc, position))
-        return self.backend.document.where(loc)
-
 
 @dataclass
 class Manifests:
     """Everything declared, merged.
 
-    `known` also has names whose entries were rejected, so that one fault is not reported again wherever the
-    name is used.
+    `known` also has names whose entries were rejected, `mentioned` every word of files that could not be read (None
+    when not even that is known): so that one fault is not reported again wherever a name is used.
     """
 
     units: tuple[Unit, ...] = ()
@@ -165,17 +155,27 @@ class Manifests:
     profiles: dict[str, Entry[ProfileModel]] = field(default_factory=dict)
     backends: dict[str, BackendEntry] = field(default_factory=dict)
     known: dict[str, set[str]] = field(default_factory=dict)
+    mentioned: set[str] | None = field(default_factory=set)
     replaced: set[Loc] = field(default_factory=set)
     problems: Problems = field(default_factory=Problems)
 
     def names(self, section: str) -> set[str]:
-        """Give the names of a section, rejected entries included."""
+        """Give the names of a section, or of `variants of OP`; those of rejected entries included."""
         return self.known.setdefault(section, set())
+
+    def is_unknown(self, name: str, legal: Container[str]) -> bool:
+        """Say whether a name is certainly not declared: not even in a file that could not be read."""
+        return name not in legal and self.mentioned is not None and name not in self.mentioned
 
     @cached_property
     def device_records(self) -> dict[str, Device]:
         """The devices as the runtime sees them."""
         return {name: device_record(entry) for name, entry in sorted(self.devices.items())}
+
+    def target(self, device: str, written: str) -> str:
+        """Give the target or arch a manifest means, aliases of the device resolved."""
+        record = self.device_records.get(device)
+        return written if record is None else record.aliases.get(written, written)
 
     @cached_property
     def cells(self) -> tuple[CellEntry, ...]:
@@ -183,18 +183,14 @@ class Manifests:
         out: list[CellEntry] = []
         for backend in self.backends.values():
             for op, index, kernel in backend.kernels:
-                for device in kernel.device:
-                    record = self.device_records.get(device)
-                    for written in kernel.arch:
-                        arch = record.aliases.get(written, written) if record is not None else written
-                        for variant in kernel.variant:
-                            cell_id = f"{backend.name}/{op}@{device}.{arch}#{variant}"
-                            out.append(CellEntry(cell_id, backend, op, index, device, arch, variant, kernel))
+                for device, written, variant in product(kernel.device, kernel.arch, kernel.variant):
+                    arch = self.target(device, written)
+                    cell_id = f"{backend.name}/{op}@{device}.{arch}#{variant}"
+                    out.append(CellEntry(cell_id, backend, op, index, device, arch, variant, kernel))
             for kind, index, component in backend.components:
-                for device in component.device:
-                    for variant in component.variant:
-                        cell_id = f"{backend.name}/{kind}@{device}#{variant}"
-                        out.append(CellEntry(cell_id, backend, kind, index, device, None, variant, component))
+                for device, variant in product(component.device, component.variant):
+                    cell_id = f"{backend.name}/{kind}@{device}#{variant}"
+                    out.append(CellEntry(cell_id, backend, kind, index, device, None, variant, component))
         if not self.replaced:
             return tuple(out)
         winners = {c.key for c in out if c.backend.name == LOCAL and (c.section, c.serves, c.index) in self.replaced}
@@ -224,17 +220,45 @@ def device_record(entry: Entry[DeviceModel]) -> Device:
     )
 
 
-def manifest_files(unit: Unit) -> list[tuple[Path, str]]:
-    """Give a unit's files with how each is shown, sorted. Links are followed only to plain files below it."""
+def manifest_files(unit: Unit, problems: Problems | None = None) -> list[tuple[Path, str]]:
+    """Give a unit's files with how each is shown, sorted; report what looks like one and cannot be taken.
+
+    Names that start with a dot are passed over. A link counts when it leads to a file inside the unit.
+    """
     if unit.path.is_file():
-        return [(unit.path, unit.shown)]
+        return [(unit.path, printable(unit.shown))]
+    problems = problems if problems is not None else Problems()
     base = unit.path.resolve()
     found: list[tuple[Path, str]] = []
-    for path in unit.path.rglob("*"):
-        if path.suffix in (".yaml", ".yml") and path.is_file() and path.resolve().is_relative_to(base):
-            inner = path.relative_to(unit.path).as_posix()
-            found.append((path, f"{unit.shown.rstrip('/')}/{inner}" if unit.shown else inner))
+    folders = [(unit.path, unit.shown.rstrip("/") + "/" if unit.shown else "")]
+    while folders:
+        folder, prefix = folders.pop()
+        try:
+            entries = list(os.scandir(folder))
+        except OSError as error:
+            problems.add("RG001", Where(printable(prefix)), f"cannot be listed: {error.strerror or error}")
+            continue
+        for entry in entries:
+            shown = prefix + entry.name
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                folders.append((folder / entry.name, shown + "/"))
+            elif entry.name.endswith((".yaml", ".yml")):
+                fault = _link_fault(entry, base) if entry.is_symlink() else ""
+                if fault:
+                    problems.add("RG001", Where(printable(shown)), fault, hint="remove it, or name its target instead")
+                elif entry.is_file():
+                    found.append((folder / entry.name, printable(shown)))
     return sorted(found, key=lambda pair: pair[1])
+
+
+def _link_fault(link: os.DirEntry[str], base: Path) -> str:
+    try:
+        target = Path(link.path).resolve(strict=True)
+    except (OSError, RuntimeError):  # a loop is the latter up to Python 3.12
+        return "a link that leads nowhere"
+    return "" if target.is_relative_to(base) or not target.is_file() else "a link that leads out of its directory"
 
 
 @dataclass(slots=True)
@@ -245,17 +269,12 @@ class _LocalDocument(Document):
 
     def where(self, loc: Iterable[str | int] = (), *, key: bool = False) -> Where:
         path = tuple(loc)[:3]
-        return next(place for row, place in reversed(self.places.items()) if row[: len(path)] == path)
+        places = (place for row, place in reversed(self.places.items()) if row[: len(path)] == path)
+        return next(places, next(iter(self.places.values())))
 
 
 def _add_local(whole: Manifests, rows: Iterable[LocalRow]) -> None:
-    data: dict[str, Any] = {
-        "manifest": 1,
-        "backend": LOCAL,
-        "arrays": "numpy",
-        "kernels": {},
-        "components": {},
-    }
+    data: dict[str, Any] = {"manifest": 1, "backend": LOCAL, "arrays": "numpy", "kernels": {}, "components": {}}
     places: dict[Loc, Where] = {}
     for row in rows:
         listed = data[row.section].setdefault(row.serves, [])
@@ -264,60 +283,101 @@ def _add_local(whole: Manifests, rows: Iterable[LocalRow]) -> None:
             whole.replaced.add((row.section, row.serves, len(listed)))
         listed.append(dict(row.row))
     if places:
-        document = _LocalDocument("", _bare(data), "", [], places)
+        document = _LocalDocument("", _tree(data), "", [], True, places)
         _add_document(whole, document, Unit(Path(), "", frozenset({LOCAL}), "this process"))
 
 
+def _tree(data: Any) -> Node:
+    """Give data as nodes without places of their own."""
+    node = Node(data, NOWHERE, NOWHERE)
+    if isinstance(data, dict):
+        node.values = {key: _tree(value) for key, value in data.items()}
+    elif isinstance(data, list):
+        node.items = [_tree(item) for item in data]
+    return node
+
+
 def merge(units: Iterable[Unit], local: Iterable[LocalRow] = ()) -> Manifests:
-    """Read, validate and merge units. Every finding is in `problems`; what is sound is in the sections."""
+    """Read, validate and merge units. Every finding is in `problems`; what is sound is in the sections.
+
+    A file that several units hold belongs to the first of them.
+    """
     whole = Manifests(units=tuple(units))
-    total = count = 0
+    taken: set[Path] = set()
+    total = 0
     for unit in whole.units:
-        for path, shown in manifest_files(unit):
-            count += 1
-            total += path.stat().st_size
-            if count > MAX_FILES or total > MAX_TOTAL_BYTES:
-                limit = f"{MAX_FILES} files" if count > MAX_FILES else f"{MAX_TOTAL_BYTES} bytes in all"
-                whole.problems.add("RG004", Where(shown), f"the manifests exceed the limit of {limit}")
-                return whole
+        for path, shown in manifest_files(unit, whole.problems):
+            resolved = path.resolve()
+            if resolved in taken:
+                continue
+            taken.add(resolved)
             document = read_path(path, shown, whole.problems)
-            if document is not None:
+            total += sum(map(len, document.lines)) if document is not None else 0
+            if len(taken) > MAX_FILES or total > MAX_TOTAL_CHARACTERS:
+                limit = f"{MAX_FILES} files" if len(taken) > MAX_FILES else f"{MAX_TOTAL_CHARACTERS} characters in all"
+                hint = "name fewer directories"
+                whole.problems.add("RG004", Where(shown), f"the manifests exceed the limit of {limit}", hint=hint)
+                whole.mentioned = None
+                return whole
+            if document is None:
+                whole.mentioned = None
+            else:
                 whole.documents.append(document)
                 _add_document(whole, document, unit)
     _add_local(whole, local)
-    if len(whole.cells) > MAX_CELLS:
-        message = f"{len(whole.cells)} cells exceed the limit of {MAX_CELLS}"
-        whole.problems.add("RG004", whole.cells[MAX_CELLS].where, message)
+    _limit_cells(whole)
     return whole
+
+
+def _limit_cells(whole: Manifests) -> None:
+    """Count cells before they are made: a row of three lists stands for their product."""
+    total = 0
+    for backend in whole.backends.values():
+        for section, rows in (("kernels", backend.kernels), ("components", backend.components)):
+            for name, index, row in rows:
+                total += len(row.device) * len(row.variant) * len(getattr(row, "arch", ("",)))
+                if total > MAX_CELLS:
+                    where = backend.at(section, name, index)
+                    message = f"the manifests exceed the limit of {MAX_CELLS} cells"
+                    whole.problems.add("RG004", where, message, hint="shorten this row's lists")
+                    whole.backends.clear()
+                    return
 
 
 def _add_document(whole: Manifests, document: Document, unit: Unit) -> None:
     problems = whole.problems
     data = document.root.data
-    if not isinstance(data, dict):
-        problems.add("RG202", document.where(), "a manifest is a mapping that starts with `manifest: 1`")
-        return
-    version = data.get("manifest")
-    if "manifest" in data and (version.__class__ is not int or version != 1):
-        if not document.node(("manifest",)).bad:
-            hint = "this rung reads `manifest: 1`"
-            problems.add("RG005", document.where(("manifest",)), f"unsupported manifest version `{version}`", hint=hint)
+    if not document.usable or not isinstance(data, dict):
+        if whole.mentioned is not None:
+            whole.mentioned.update(word for line in document.lines for word in _WORD.findall(line))
+        if document.usable and not document.root.bad:
+            hint = "start with `manifest: 1`, then `ops:`, `backend:` and so on"
+            problems.add("RG202", document.where(), "a manifest is a mapping", hint=hint)
         return
     _remember_names(whole, data)
-    # Bad nodes hold placeholders: their entries leave before and after the models see the document.
-    places = list(bad_places(document.root))
+    version = data.get("manifest", 1)
+    if version.__class__ is not int or version != 1:
+        if not document.node(("manifest",)).bad:
+            hint = "this rung reads `manifest: 1`"
+            message = f"`{shorten(str(version))}` is no manifest version"
+            problems.add("RG005", document.where(("manifest",)), message, hint=hint)
+        return
+    places = [*bad_places(document.root)]
     outcome = validate(ManifestFile, document, problems)
+    if not isinstance(outcome, list) and not places:
+        _add_file(whole, outcome, document, unit, {})
+        return
+    if outcome == []:
+        return
+    # Entries with a fault leave, and the rest of the file is taken as if they had not been there.
     indices: dict[Loc, list[int]] = {}
-    if isinstance(outcome, list) or places:
-        places += outcome if isinstance(outcome, list) else []
-        pruned = _pruned(data, places, indices)
-        outcome = validate(ManifestFile, Document(document.path, _bare(pruned), "", []), Problems())
-        if isinstance(outcome, list):  # a fault of the file as a whole, such as no `manifest:`
-            return
-    _add_file(whole, outcome, document, unit, indices)
+    sound = _pruned(data, [*places, *outcome] if isinstance(outcome, list) else places, indices)
+    _add_file(whole, ManifestFile.model_validate(sound), document, unit, indices)
 
 
 _SECTIONS = ("devices", "predicates", "ops", "kinds", "profiles")
+_ROWS = ("kernels", "components")
+_WORD = re.compile(r"[A-Za-z0-9_.\-]+")
 
 
 def _remember_names(whole: Manifests, data: dict[str, Any]) -> None:
@@ -325,46 +385,55 @@ def _remember_names(whole: Manifests, data: dict[str, Any]) -> None:
         names = data.get(section)
         if isinstance(names, dict):
             whole.names(section).update(names)
+    if isinstance(data.get("backend"), str):
+        whole.names("backends").add(data["backend"])
+    for section in _ROWS:
+        for name, rows in _items(data.get(section)):
+            for row in rows if isinstance(rows, list) else ():
+                variants = row.get("variant") if isinstance(row, dict) else None
+                listed = variants if isinstance(variants, list) else [variants]
+                whole.names(f"variants of {name}").update(v for v in listed if isinstance(v, str))
+
+
+def _items(value: Any) -> Iterable[tuple[str, Any]]:
+    return value.items() if isinstance(value, dict) else ()
 
 
 def _pruned(data: dict[str, Any], places: Iterable[Loc], indices: dict[Loc, list[int]]) -> dict[str, Any]:
-    """Copy a document without the entries that hold a fault, noting where remaining cells stood."""
+    """Copy a document without what holds a fault: an entry, a cell, else a whole section.
+
+    `indices` gets the original positions of the cells that stay.
+    """
     drop: set[Loc] = set()
     for place in places:
-        if place[:1] in (("kernels",), ("components",)):
-            drop.add(place[:3])
-        elif place[:1] and place[0] in _SECTIONS:
-            drop.add(place[:2])
-        else:
-            drop.add(place[:1])
-    out: dict[str, Any] = {}
+        section = place[0] if place else ""
+        depth = 3 if section in _ROWS else 2 if section in _SECTIONS else 1
+        if depth > 1 and len(place) == 1 and isinstance(data[str(section)], dict):
+            continue  # what is at fault is a key that never came in
+        drop.add(place[:depth])
+    out: dict[str, Any] = {"manifest": 1}
     for section, entries in data.items():
-        if (section,) in drop:
+        if (section,) in drop or section == "manifest":
             continue
-        if not isinstance(entries, dict) or section not in (*_SECTIONS, "kernels", "components"):
+        if section not in (*_SECTIONS, *_ROWS):
             out[section] = entries
             continue
         kept: dict[str, Any] = {}
         for name, entry in entries.items():
             if (section, name) in drop:
                 continue
-            if isinstance(entry, list):
+            if section in _ROWS:
                 positions = [i for i in range(len(entry)) if (section, name, i) not in drop]
+                indices[section, name] = positions
                 if positions:
                     kept[name] = [entry[i] for i in positions]
-                    indices[section, name] = positions
             else:
                 kept[name] = entry
         out[section] = kept
-    if ("backend",) in drop or ("arrays",) in drop or ("requires",) in drop:
-        for key in ("kernels", "components"):
-            out.pop(key, None)
+    if {("backend",), ("arrays",), ("requires",)} & drop:
+        for section in _ROWS:
+            out.pop(section, None)
     return out
-
-
-def _bare(data: dict[str, Any]) -> Node:
-    """Give data as a node without a place of its own."""
-    return Node(data, _NOWHERE, _NOWHERE)
 
 
 def _add_file(
@@ -378,20 +447,8 @@ def _add_file(
                 _declared_twice(whole, f"{section[:-1]} `{name}`", entry.where, entries[name].where)
             else:
                 entries[name] = entry
-    has_cells = bool(file.kernels or file.components)
-    if file.backend is None:
-        for key in ("kernels", "components", "requires", "hint", "arrays"):
-            if key in file.model_fields_set and "backend" not in document.root.data:  # type: ignore[operator]
-                hint = "add `backend: NAME`; one backend is one file"
-                where = document.where((key,), key=True)
-                whole.problems.add("RG203", where, f"`{key}` belongs to a backend, and none is named", hint=hint)
-                break
-        return
-    if file.arrays is None and has_cells:
-        whole.problems.add(
-            "RG203", document.where(("backend",)), f"backend `{file.backend}` has no `arrays`",
-            hint="add `arrays: numpy` or `arrays: torch`: what its functions take and give",
-        )  # fmt: skip
+    if file.backend is None or (file.arrays is None and (file.kernels or file.components)):
+        _incomplete_backend(whole, file, document)
         return
 
     def placed(section: str, rows: dict[str, list[Any]]) -> tuple[tuple[str, int, Any], ...]:
@@ -401,15 +458,8 @@ def _add_file(
             for i, cell in enumerate(cells)
         )
 
-    backend = BackendEntry(
-        file.backend,
-        file,
-        document,
-        unit,
-        placed("kernels", file.kernels),
-        placed("components", file.components),
-    )
-    whole.names("backends").add(file.backend)
+    kernels, components = placed("kernels", file.kernels), placed("components", file.components)
+    backend = BackendEntry(file.backend, file, document, unit, kernels, components)
     if file.backend in whole.backends:
         first = whole.backends[file.backend].where
         _declared_twice(whole, f"backend `{file.backend}`", backend.where, first)
@@ -417,28 +467,47 @@ def _add_file(
     whole.backends[file.backend] = backend
 
 
+def _incomplete_backend(whole: Manifests, file: ManifestFile, document: Document) -> None:
+    """Report cells that lack `backend` or `arrays`, unless what is written in their place was reported already."""
+    key = "backend" if file.backend is None else "arrays"
+    parts = ("kernels", "components", "requires", "hint", "arrays")
+    first = next((part for part in parts if part in file.model_fields_set), None)
+    if first is None or document.root.child(key) or may_stand_for(document.root, key, ManifestFile.model_fields):
+        return
+    where, message = document.where((first,), key=True), f"`{first}` belongs to a backend, and none is named"
+    hint = "add `backend: NAME`; one file is one backend"
+    if key == "arrays":
+        where, message = document.where(("backend",), key=True), f"backend `{file.backend}` has no `arrays`"
+        hint = "add `arrays: numpy` or `arrays: torch`: what its functions take and give"
+    whole.problems.add("RG203", where, message, hint=hint)
+
+
 def _declared_twice(whole: Manifests, what: str, where: Where, first: Where) -> None:
     message = f"{what} is declared twice"
     whole.problems.add("RG309", where, message, hint="keep one of them", related=((first, "first declared"),))
 
 
-def unknown_arch(whole: Manifests, device: str, arch: str) -> str | None:
-    """Give a hint when `arch` is no legal target of `device`, None when it is one."""
-    record = whole.device_records[device]
-    arch = record.aliases.get(arch, arch)
-    if lattice.is_target(record, arch):
-        return None
-    return did_you_mean(arch, lattice.targets(record))
-
-
 def schemas() -> dict[str, dict[str, Any]]:
     """Give the JSON Schemas by file name."""
-    out: dict[str, dict[str, Any]] = {}
     titles: dict[str, tuple[type[BaseModel], str]] = {
         "manifest.schema.json": (ManifestFile, "rung manifest"),
         "facts.schema.json": (FactsFile, "rung facts"),
     }
-    for name, (model, title) in titles.items():
-        schema = model.model_json_schema(by_alias=True)
-        out[name] = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": title}
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    return {
+        name: {"$schema": dialect, **_without_null(model.model_json_schema(by_alias=True)), "title": title}
+        for name, (model, title) in titles.items()
+    }
+
+
+def _without_null(schema: Any) -> Any:
+    """Take null out of a schema: a field may be left out, but the reader lets no null pass."""
+    if isinstance(schema, list):
+        return [_without_null(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    out = {k: _without_null(v) for k, v in schema.items() if not (k == "default" and v is None)}
+    if {"type": "null"} in out.get("anyOf", ()):
+        rest = [choice for choice in out.pop("anyOf") if choice != {"type": "null"}]
+        return {**rest[0], **out} if len(rest) == 1 else {"anyOf": rest, **out}
     return out

@@ -10,10 +10,14 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
 
+from rung.diagnostics import shorten
 from rung.entries import GENERIC
 
 if TYPE_CHECKING:
+    from typing import LiteralString
+
     from pydantic import GetJsonSchemaHandler
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
@@ -37,6 +41,11 @@ class Model(BaseModel):
     """Base: nothing is coerced, nothing unknown passes."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def _fault(code: LiteralString, message: str, hint: str = "") -> PydanticCustomError:
+    """Make a validation error that already has its rule code and wording."""
+    return PydanticCustomError(code, "{message}", {"message": message, "hint": hint})
 
 
 def _as_list(value: Any) -> Any:
@@ -81,8 +90,10 @@ class TargetModel(Model):
 
     @model_validator(mode="after")
     def _one(self) -> TargetModel:
-        if (self.only is None) == (self.family is None):
-            raise ValueError("exactly one of `only` and `family` is needed")
+        if self.only is None and self.family is None:
+            raise _fault("RG203", "a target says `only` or `family`", "add `only: ARCH` or `family: [ARCH, ...]`")
+        if self.only is not None and self.family is not None:
+            raise _fault("RG207", "`only` and `family` exclude each other", "keep one of them")
         return self
 
 
@@ -127,6 +138,13 @@ class DeviceModel(Model):
     jit: JitModel | None = None
     portable: list[Name] = Field([], description="Last targets, in order; `generic` is implied after them.")
 
+    @model_validator(mode="after")
+    def _capability(self) -> DeviceModel:
+        if self.jit is not None and self.jit.rule == "at_least" and self.pattern is None:
+            hint = "add `pattern:`, the prefix of arch names, such as `sm_`"
+            raise _fault("RG203", "`jit` with `rule: at_least` needs a `pattern` that reads capabilities", hint)
+        return self
+
 
 class ModuleAtom(Model):
     """The long form of a `module` atom."""
@@ -145,35 +163,31 @@ class VersionAtom(Model):
     version: Text
 
 
-class EnvAtom(Model):
-    """The form `env` is read into; written `NAME` or `{NAME: value}`."""
-
-    name: Text
-    value: str | None = None
-
-
 def _split_version(value: Any) -> Any:
     """`torch >=2.4` is the long form's name and version."""
     if not isinstance(value, str):
         return value
-    match = re.fullmatch(r"\s*([A-Za-z0-9_]+)\s*(.*?)\s*", value)
-    if match is None:
-        return {"name": value}
-    return {"name": match[1], "version": match[2]} if match[2] else {"name": match[1]}
+    name, version = re.fullmatch(r"\s*([^\s<>=!~]*)\s*(.*?)\s*", value, re.DOTALL).groups()  # type: ignore[union-attr]
+    return {"name": name, "version": version} if version else {"name": name}
+
+
+def _device_version(value: Any) -> Any:
+    if isinstance(value, str) and "version" not in _split_version(value):
+        raise _fault("RG203", f"`{shorten(value)}` asks for no version", "write a device and a version: `cuda >=525`")
+    return _split_version(value)
 
 
 def _env_form(value: Any) -> Any:
-    if isinstance(value, str):
-        return {"name": value}
-    if not isinstance(value, dict) or len(value) != 1:
-        raise ValueError("`env` is a variable's name, or one `{NAME: value}`")
-    ((name, wanted),) = value.items()
-    return {"name": name, "value": wanted}
+    if isinstance(value, dict) and len(value) != 1:
+        raise _fault("RG207", "`env` asks for one variable", "write `NAME` or `{NAME: value}`; several go under `all:`")
+    return {value: None} if isinstance(value, str) else value
 
 
 ModuleLike = Annotated[ModuleAtom, BeforeValidator(_split_version, json_schema_input_type=Text | ModuleAtom)]
-VersionLike = Annotated[VersionAtom, BeforeValidator(_split_version, json_schema_input_type=Text | VersionAtom)]
-EnvLike = Annotated[EnvAtom, BeforeValidator(_env_form, json_schema_input_type=Text | dict[Text, str])]
+VersionLike = Annotated[VersionAtom, BeforeValidator(_device_version, json_schema_input_type=Text | VersionAtom)]
+EnvLike = Annotated[
+    dict[Text, str | None], BeforeValidator(_env_form, json_schema_input_type=Text | dict[Text, str])
+]  # no value: set and not empty
 
 
 class ExpressionModel(Model):
@@ -183,15 +197,17 @@ class ExpressionModel(Model):
     all: Annotated[list[ExpressionLike], Field(min_length=1, max_length=16)] | None = None
     any: Annotated[list[ExpressionLike], Field(min_length=1, max_length=16)] | None = None
     not_: ExpressionLike | None = Field(None, alias="not")
-    module: ModuleLike | None = Field(None, description="`torch >=2.4`, or the long form.")
+    module: ModuleLike | None = Field(
+        None, description='An import name: `torch >=2.4`, or `{name: cv2, dist: opencv-python, version: ">=4"}`.'
+    )
     device: Name | None = Field(None, description="That device's probe found one.")
     arch: ArchName | None = Field(None, description="The device runs code for this target.")
     driver: VersionLike | None = Field(None, description="`cuda >=525`: the driver's version fits.")
     runtime: VersionLike | None = Field(None, description="`cuda >=12.4`: the runtime's version fits.")
     cpu: OneOrMoreTexts | None = Field(None, description="All these CPU flags are present.")
-    os: OneOrMoreTexts | None = Field(None, description="`linux`, `darwin` or `windows`.")
+    os: OneOrMoreNames | None = Field(None, description="`linux`, `darwin` or `windows`.")
     machine: OneOrMoreTexts | None = Field(None, description="`x86_64`, `aarch64`, `arm64`, ...")
-    python: Text | None = Field(None, description="PEP 440 specifier for the interpreter.")
+    python: Text | None = Field(None, description="PEP 440 specifier for the interpreter, such as `>=3.11`.")
     env: EnvLike | None = Field(None, description="`NAME` is set and not empty, or `{NAME: value}` is equal.")
     use: Name | None = Field(None, description="The named predicate holds.")
     probe: PythonPath | None = Field(None, description="`module:function` taking facts: True, False or None.")
@@ -199,9 +215,12 @@ class ExpressionModel(Model):
     @model_validator(mode="after")
     def _one_key(self) -> ExpressionModel:
         given = sorted(self.model_fields_set - {"why"})
-        if len(given) != 1:
-            keys = ", ".join(k.rstrip("_") for k in given) or "none"
-            raise ValueError(f"a predicate has exactly one key besides `why`, here: {keys}")
+        if not given:
+            hint = "add one of `all`, `any`, `not`, `use`, or an atom such as `module: torch >=2.4`"
+            raise _fault("RG203", "a predicate has one key besides `why`, here is none", hint)
+        if len(given) > 1:
+            keys = " and ".join(f"`{k.rstrip('_')}`" for k in given)
+            raise _fault("RG207", f"a predicate has one key besides `why`, here are {keys}", "put them under `all:`")
         return self
 
 
@@ -223,6 +242,7 @@ class _ExpressionForms:
 
 
 ExpressionLike: TypeAlias = Annotated[ExpressionModel, BeforeValidator(_expression_form), _ExpressionForms()]
+ExpressionModel.model_rebuild()  # its fields name ExpressionLike, which exists only now
 
 
 class Tolerance(Model):
@@ -235,13 +255,16 @@ class Tolerance(Model):
     @model_validator(mode="after")
     def _some(self) -> Tolerance:
         if self.exact is None and self.rtol is None and self.atol is None:
-            raise ValueError("a tolerance says `exact`, or at least one of rtol and atol")
+            raise _fault("RG203", "a tolerance says `exact`, or at least one of `rtol` and `atol`", "write `exact`")
         if self.exact is not None and (self.rtol is not None or self.atol is not None):
-            raise ValueError("`exact` leaves no room for rtol or atol")
+            raise _fault("RG207", "`exact` leaves no room for `rtol` or `atol`", "keep one of them")
         return self
 
 
 def _tolerance_form(value: Any) -> Any:
+    if isinstance(value, str) and value != "exact":
+        hint = "write `exact`, or `{rtol: 1.0e-6, atol: 1.0e-6}`"
+        raise _fault("RG204", f"`{shorten(value)}` is no tolerance", hint)
     return {"exact": True} if value == "exact" else value
 
 
@@ -281,7 +304,7 @@ class CellModel(Model):
 
     device: OneOrMoreNames = Field(description="One device or several.")
     variant: OneOrMoreNames = Field(["default"], description="One variant or several.")
-    impl: PythonPath = Field(description="`module:function`.")
+    impl: PythonPath = Field(description="The function that serves, as `module:function`.")
     arrays: Arrays | None = Field(None, description="What this one takes and gives, where not the backend's.")
     when: ExpressionLike | None = Field(None, description="What must hold besides the backend's `requires`.")
     degraded: Text | None = Field(None, description="Why this is much worse than it should be.")
@@ -331,7 +354,7 @@ class ManifestFile(BackendFile):
 
     manifest: Literal[1]
     devices: dict[Name, DeviceModel] = {}
-    predicates: dict[Name, ExpressionModel] = {}
+    predicates: dict[Name, ExpressionLike] = {}
     ops: dict[Name, OpModel] = {}
     kinds: dict[Name, KindModel] = {}
     profiles: dict[Name, ProfileModel] = {}

@@ -57,18 +57,13 @@ def live_facts_of(table: Table) -> Facts:
     return found
 
 
-def _say(level: str, message: str) -> None:
-    """Say something at a profile's level: nothing, a log line, or a warning at the first frame outside rung."""
-    if level == "note":
-        import logging
-
-        logging.getLogger("rung").info(message)
-    elif level == "warn":
-        warnings.warn(message, FallbackWarning, stacklevel=_frames_inside())
+def _warn(message: str) -> None:
+    """Warn at the first frame outside rung."""
+    warnings.warn(message, FallbackWarning, stacklevel=_frames_inside())
 
 
 def _frames_inside() -> int:
-    """Give the `stacklevel` at which a warning of `_say` points at the first frame outside this package."""
+    """Give the `stacklevel` at which a warning of `_warn` points at the first frame outside this package."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "rung":
         frame = frame.f_back
@@ -203,17 +198,18 @@ def _refusal(outcome: Resolution) -> str:
 
 
 def _announce(outcome: Resolution) -> None:
-    """Log the resolution once, and say each fall at its level; warnings of one resolution are one warning."""
+    """Log the resolution in one line, with the falls to be noted, and warn once of those to be warned of."""
     import logging
 
-    logging.getLogger("rung").info("resolved %s", outcome.summary())
-    by_level: dict[str, list[str]] = {}
-    for fall in outcome.falls:
-        by_level.setdefault(fall.level, []).append(f"{fall.axis}: {fall.reason}")
-    for level, reasons in by_level.items():
+    def reasons(level: str) -> str:
+        return "; ".join(f"{fall.axis}: {fall.reason}" for fall in outcome.falls if fall.level == level)
+
+    noted, warned = reasons("note"), reasons("warn")
+    logging.getLogger("rung").info(printable(f"resolved {outcome.summary()}" + (f"; {noted}" if noted else "")))
+    if warned:
         hints = dict.fromkeys(r.cell.hint for r in outcome.rungs if r.cell.hint and r.verdict in ("no", "broken"))
         hint = f" (hint: {' / '.join(hints)})" if hints else ""
-        _say(level, printable(f"{outcome.summary()}; {'; '.join(reasons)}{hint}"))
+        _warn(printable(f"{outcome.summary()}; {warned}{hint}"))
 
 
 class Platform:
@@ -323,9 +319,7 @@ class Platform:
             if isinstance(cards, Unknown):
                 if device is None:
                     message = f"could not tell whether there is a {name} device: {cards.why}"
-                    if policy.fall["unknown"] == "error":
-                        raise FallError(f"profile {policy.name}: {message}")
-                    _say(policy.fall["unknown"], message)
+                    _could_not_tell(policy, message)
                 cards = ()
             elif uuid is not None:
                 cards = tuple(c for c in cards if uuid in (c.uuid, c.pci) or c.uuid.startswith(uuid))
@@ -338,7 +332,7 @@ class Platform:
             else:
                 arch, why = own_arch(table, name, facts)
                 if why and cards:
-                    _say("warn", f"{why}; only portable code is offered. Name a card with uuid=")
+                    _warn(f"{why}; only portable code is offered. Name a card with uuid=")
             card = cards[0] if cards and not why else None
             return cls._made(table, name, arch, arrays, facts, policy.name, card)
         raise UnknownDevice(_nothing_found(facts, device, uuid, policy))
@@ -433,6 +427,19 @@ class Platform:
         if mine:
             _announce(outcome)
         return build()
+
+
+def _could_not_tell(policy: Profile, message: str) -> None:
+    """Treat a device that cannot be told apart from an absent one as the profile treats the unknown."""
+    level = policy.fall["unknown"]
+    if level == "error":
+        raise FallError(f"profile {policy.name}: {message}")
+    if level == "warn":
+        _warn(message)
+    elif level == "note":
+        import logging
+
+        logging.getLogger("rung").info(message)
 
 
 def _nothing_found(facts: Facts, device: str | None, uuid: str | None, policy: Profile) -> str:

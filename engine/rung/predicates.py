@@ -10,10 +10,11 @@ reading it as no would silently hide a rung, and reading it as yes would offer o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rung import lattice
+from rung.entries import GENERIC
 from rung.facts import Unknown
 
 if TYPE_CHECKING:
@@ -52,36 +53,38 @@ class Verdict:
 class Scope:
     """What a predicate is evaluated for: facts, the cell's device, that device's arch, and the named predicates.
 
-    `devices` are all the table's devices. `settled` are answers to take as given, by predicate name.
+    `settled` are answers to take as given, by predicate name.
     """
 
     facts: Facts
     device: Device
     arch: str
     predicates: Mapping[str, Expression]
-    devices: Mapping[str, Device]
-    settled: Mapping[str, str]
+    settled: Mapping[str, str] = field(default_factory=dict)
 
 
 def evaluate(expression: Expression, scope: Scope) -> Verdict:
-    """Answer an expression. Terms are asked in order and only as far as they can still matter."""
+    """Answer an expression. Terms are asked in order and only as far as they can still matter.
+
+    The reason is the fact that decided: what is there, or what is missing, whichever way the answer turns it.
+    """
     key = expression.key
     if key == "not":
         inner = evaluate(expression.terms[0], scope)
-        if inner.answer == UNKNOWN:
-            return inner
-        return Verdict(NO if inner.answer == YES else YES, f"not: {inner.reason}")
-    if key in ("all", "any"):
-        stop, neutral = (NO, YES) if key == "all" else (YES, NO)
-        kept: Verdict | None = None
-        for term in expression.terms:
-            answer = evaluate(term, scope)
-            if answer.answer == stop:
-                return answer
-            if kept is None or (kept.answer == neutral and answer.answer == UNKNOWN):
-                kept = answer
-        return kept or Verdict(neutral, "nothing is asked")
-    return ATOMS[key](expression, scope)
+        return Verdict({YES: NO, NO: YES}.get(inner.answer, UNKNOWN), inner.reason)
+    if key not in ("all", "any"):
+        return ATOMS[key](expression, scope)
+    stop, neutral = (NO, YES) if key == "all" else (YES, NO)
+    asked: list[Verdict] = []
+    for term in expression.terms:
+        verdict = evaluate(term, scope)
+        if verdict.answer == stop:
+            return verdict
+        asked.append(verdict)
+    open_ones = [verdict for verdict in asked if verdict.answer == UNKNOWN]
+    if open_ones:
+        return open_ones[0]
+    return Verdict(neutral, "; ".join(dict.fromkeys(verdict.reason for verdict in asked)) or "nothing is asked")
 
 
 def describe(expression: Expression) -> str:
@@ -117,21 +120,26 @@ def _module(atom: Expression, scope: Scope) -> Verdict:
     if wanted:
         fits = version_fits(found, wanted) if isinstance(found, str) else None
         if fits is None:
-            return Verdict(UNKNOWN, f"the version of {shown} cannot be compared with {wanted}")
+            return Verdict(UNKNOWN, f"{shown} has no version that can be compared with {wanted}")
         if not fits:
             return Verdict(NO, f"{shown} is not {wanted}")
+    reason = f"{shown} is installed"
     builds = atom.items("build")
     if builds:
-        label = found.partition("+")[2] if isinstance(found, str) else ""
-        if not any(label.startswith(build) for build in builds):
+        if not isinstance(found, str):
+            return Verdict(UNKNOWN, f"{shown} has no version that says what it was built for")
+        label = found.partition("+")[2]
+        if not label.startswith(builds):
             return Verdict(NO, f"{shown} is not labelled as a build for {' or '.join(builds)}")
+        reason = f"{shown} is labelled as a build for {label}"
     if inside:
         present = scope.facts.file(inside)
         if isinstance(present, Unknown):
             return Verdict(UNKNOWN, present.why)
         if not present:
             return Verdict(NO, f"{shown} has no file {inside}")
-    return Verdict(YES, f"{shown} is installed")
+        reason = f"{shown} has the file {inside}"
+    return Verdict(YES, reason)
 
 
 def _device(atom: Expression, scope: Scope) -> Verdict:
@@ -150,6 +158,8 @@ def _arch(atom: Expression, scope: Scope) -> Verdict:
     if not lattice.is_target(device, target):
         return Verdict(NO, f"`{target}` is no target of {device.name}")
     answer = lattice.fit(device, target, lattice.default_artifact(device, target), scope.arch)
+    if not answer.runs and scope.arch == GENERIC:
+        return Verdict(UNKNOWN, f"the arch of this {device.name} device is not known")
     return Verdict(YES if answer.runs else NO, answer.why)
 
 
@@ -162,12 +172,18 @@ def _version_of_device(what: str) -> Callable[[Expression, Scope], Verdict]:
         if not found:
             return Verdict(NO, f"no {name} device was found")
         version = found[0].driver if what == "driver" else found[0].runtime
-        fits = version_fits(version, wanted) if version else None
-        if fits is None:
-            return Verdict(UNKNOWN, f"the {name} {what} version {version or 'is not known'}, so {wanted} is open")
-        return Verdict(YES if fits else NO, f"the {name} {what} is {version}" + ("" if fits else f", not {wanted}"))
+        if not version:
+            return Verdict(UNKNOWN, f"the version of the {name} {what} is not known")
+        return _version(f"the {name} {what}", version, wanted)
 
     return judge
+
+
+def _version(what: str, version: str, wanted: str) -> Verdict:
+    fits = version_fits(version, wanted)
+    if fits is None:
+        return Verdict(UNKNOWN, f"{what} is {version}, which cannot be compared with {wanted}")
+    return Verdict(YES, f"{what} is {version}") if fits else Verdict(NO, f"{what} is {version}, not {wanted}")
 
 
 def _cpu(atom: Expression, scope: Scope) -> Verdict:
@@ -180,13 +196,15 @@ def _cpu(atom: Expression, scope: Scope) -> Verdict:
     return Verdict(YES, f"the CPU has {', '.join(atom.items('flags'))}")
 
 
-def _equal(what: str) -> Callable[[Expression, Scope], Verdict]:
+def _equal(what: str, observe: Callable[[Facts], str | Unknown]) -> Callable[[Expression, Scope], Verdict]:
     def judge(atom: Expression, scope: Scope) -> Verdict:
-        value = scope.facts.os() if what == "os" else scope.facts.machine()
+        value = observe(scope.facts)
         if isinstance(value, Unknown):
             return Verdict(UNKNOWN, value.why)
         wanted = atom.items("name")
-        return Verdict(YES if value in wanted else NO, f"the {what} is {value}")
+        if value in wanted:
+            return Verdict(YES, f"the {what} is {value}")
+        return Verdict(NO, f"the {what} is {value}, not {' or '.join(wanted)}")
 
     return judge
 
@@ -195,10 +213,7 @@ def _python(atom: Expression, scope: Scope) -> Verdict:
     version = scope.facts.python()
     if isinstance(version, Unknown):
         return Verdict(UNKNOWN, version.why)
-    fits = version_fits(version, atom.get("version"))
-    if fits is None:
-        return Verdict(UNKNOWN, f"Python {version} cannot be compared with {atom.get('version')}")
-    return Verdict(YES if fits else NO, f"this is Python {version}")
+    return _version("Python", version, atom.get("version"))
 
 
 def _env(atom: Expression, scope: Scope) -> Verdict:
@@ -207,11 +222,12 @@ def _env(atom: Expression, scope: Scope) -> Verdict:
     if isinstance(value, Unknown):
         return Verdict(UNKNOWN, value.why)
     wanted = dict(atom.args).get("value")
+    holds = bool(value) if wanted is None else (value or "") == wanted
+    if not value:
+        return Verdict(YES if holds else NO, f"{name} is {'not set' if value is None else 'empty'}")
     if wanted is None:
-        return Verdict(YES if value else NO, f"{name} is {'set' if value else 'not set'}")
-    return Verdict(
-        YES if value == wanted else NO, f"{name} is {value!r}" if value is not None else f"{name} is not set"
-    )
+        return Verdict(YES, f"{name} is set")
+    return Verdict(YES, f"{name} is {value!r}") if holds else Verdict(NO, f"{name} is {value!r}, not {wanted!r}")
 
 
 def _use(atom: Expression, scope: Scope) -> Verdict:
@@ -235,9 +251,9 @@ ATOMS: Final[dict[str, Callable[[Expression, Scope], Verdict]]] = {
     "device": _device,
     "driver": _version_of_device("driver"),
     "env": _env,
-    "machine": _equal("machine"),
+    "machine": _equal("machine", lambda facts: facts.machine()),
     "module": _module,
-    "os": _equal("os"),
+    "os": _equal("operating system", lambda facts: facts.os()),
     "probe": _probe,
     "python": _python,
     "runtime": _version_of_device("runtime"),

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from rung import lattice
 from rung.bind import FAILURES
 from rung.diagnostics import BindError, Where, did_you_mean, printable
-from rung.entries import AXES, DEFAULT, GENERIC, REFERENCE, Cell
+from rung.entries import ARRAYS, AXES, DEFAULT, GENERIC, REFERENCE, Cell, Expression
 from rung.facts import Unknown
 from rung.predicates import NO, UNKNOWN, YES, Scope, Verdict, evaluate
 
@@ -78,7 +79,12 @@ class Context:
         return known
 
     def judge(self, cell: Cell) -> Verdict:
-        """Say whether a cell's conditions hold here; the first that is not a yes decides."""
+        """Say whether a cell's conditions hold here: a no among them decides, else what could not be told.
+
+        The last rung has no condition, so nothing disables it.
+        """
+        if cell.is_reference:
+            return Verdict(YES, "no condition")
         for glob in self.disabled:
             if fnmatchcase(cell.id, glob):
                 return Verdict(NO, f"disabled by RUNG_DISABLE={glob}")
@@ -97,18 +103,12 @@ class Context:
         key = (name, device)
         known = self._verdicts.get(key)
         if known is None:
-            scope = Scope(
-                self.facts,
-                self.table.devices[device],
-                self.arch_of(device),
-                self.table.predicates,
-                self.table.devices,
-                self.settled,
-            )
-            if name in self.settled:
-                known = Verdict(self.settled[name], f"{name} was set to {self.settled[name]} by hand")
-            else:
-                known = evaluate(self.table.predicates[name], scope)
+            table = self.table
+            scope = Scope(self.facts, table.devices[device], self.arch_of(device), table.predicates, self.settled)
+            known = evaluate(Expression("use", args=(("name", name),)), scope)
+            why = table.predicates[name].why
+            if known.answer != YES and why:
+                known = Verdict(known.answer, f"{known.reason} (needed: {why})")
             known = self._verdicts.setdefault(key, known)
         return known
 
@@ -172,8 +172,9 @@ class Forbidden:
 class Resolution:
     """The outcome of a walk. `cell` is None when the profile refuses the fall (`refused`) or nothing serves.
 
-    `rungs` are all candidates in order, `falls` what the outcome falls on, `forbidden` the cells of the same
-    name that cannot run here at all. `str()` gives the ladder for a person.
+    `rungs` are all candidates in order, `falls` what the outcome falls on, `forbidden` the cells that were asked
+    for and cannot run here at all. `only` is the one backend the profile allows. `str()` gives the ladder for a
+    person.
     """
 
     request: str
@@ -189,11 +190,12 @@ class Resolution:
     refused: Fall | None = None
     forbidden: tuple[Forbidden, ...] = ()
     suggestion: str = ""
+    only: str = ""
 
     @property
     def chosen(self) -> Rung | None:
         """The rung that serves."""
-        return next((r for r in self.rungs if r.verdict == YES), None) if self.cell is not None else None
+        return next((r for r in self.rungs if r.cell is self.cell), None)
 
     @property
     def bridged(self) -> bool:
@@ -226,7 +228,7 @@ class Resolution:
         asked = self.request + (f" ({self.variant})" if self.variant != DEFAULT else "")
         place = f"{self.device}.{self.arch} with {self.arrays} arrays"
         if self.cell is None:
-            return f"{asked} on {place}: nothing serves"
+            return f"{asked} on {place}: {'refused' if self.refused is not None else 'nothing serves'}"
         return f"{asked} on {place}: {self.cell.id}" + (" (bridged)" if self.bridged else "")
 
     def __str__(self) -> str:
@@ -246,8 +248,10 @@ class Resolution:
         lines += [f"  fall on {fall.axis} ({fall.level}): {printable(fall.reason)}" for fall in self.falls]
         if self.refused is not None:
             lines.append(f"  refused: profile {self.profile} makes a fall on {self.refused.axis} an error")
-        if all(rung.cell.is_reference for rung in self.rungs):
-            lines.append("  nothing else matches: no other cell is for this device and these arrays")
+        if self.only:
+            lines.append(f"  profile {self.profile} takes cells of backend `{self.only}` only")
+        elif all(rung.cell.is_reference for rung in self.rungs):
+            lines.append("  nothing else matches: no other cell is for this device, this variant and these arrays")
         if self.suggestion:
             lines.append(f"  {self.suggestion}")
         if self.forbidden:
@@ -272,72 +276,55 @@ def factory_cell(kind: str) -> Cell:
     )
 
 
-def chain_of(context: Context, request: str, variant: str) -> tuple[str, ...]:
-    """Give the variants to try: the profile's chain, else the op's, else the variant and then the default's."""
-    declared = dict(context.table.ops[request].variants) if request in context.table.ops else {}
-    declared.update(context.profile.chains.get(request, {}))
-    default = declared.get(DEFAULT, (DEFAULT,))
-    if variant == DEFAULT:
-        return default
-    return declared.get(variant) or (variant, *(v for v in default if v != variant))
+def _chains(context: Context, request: str, *, component: bool) -> dict[str, tuple[str, ...]]:
+    """Give the declared chains of a request by variant: the profile's in place of the op's."""
+    declared = {} if component else context.table.ops[request].variants
+    return {**declared, **context.profile.chains.get(request, {})}
+
+
+def _chain(chains: Mapping[str, tuple[str, ...]], variant: str) -> tuple[str, ...]:
+    """Give the variants to try: the declared chain, else the variant and then what the default would try."""
+    return chains.get(variant) or tuple(dict.fromkeys((variant, *chains.get(DEFAULT, (DEFAULT,)))))
 
 
 def _ladder(context: Context, cells: tuple[Cell, ...], chain: tuple[str, ...]) -> Iterator[tuple[Cell, bool]]:
-    """Give the rungs in order, each with whether it is bridged: the order of DESIGN, outermost first."""
-    for device in context.device_chain:
-        here = [c for c in cells if c.device == device and not c.is_reference]
-        arch = context.arch_of(device)
-        record = context.table.devices[device]
-        for arrays in (context.arrays, None):
-            group = [c for c in here if (c.arrays == arrays if arrays else c.arrays != context.arrays)]
-            for variant in chain:
-                fits: list[tuple[tuple[int, ...], Cell]] = []
-                for cell in group:
-                    if cell.variant != variant:
-                        continue
-                    if cell.arch is None:
-                        if cell.arrays == context.arrays:  # nothing can bridge weights
-                            fits.append(((0,), cell))
-                        continue
-                    assert cell.artifact is not None
-                    answer = lattice.fit(record, cell.arch, cell.artifact, arch, cell.exclude)
-                    if answer.runs:
-                        fits.append((answer.closeness, cell))
-                for _, cell in sorted(fits, key=lambda pair: (pair[0], pair[1].id)):
-                    yield cell, device != context.device or cell.arrays != context.arrays
-            # The reference closes the group it belongs to: it has no condition, so nothing lies below it.
-            closing = (arrays or _other(context.arrays)) == "numpy" and device == _CPU
-            if closing:
-                yield from _references(context, cells)
-                return
-    yield from _references(context, cells)
+    """Give the rungs in order, outermost first, each with whether it is bridged."""
+    libraries = sorted(ARRAYS, key=lambda arrays: arrays != context.arrays)
+    for device, arrays in product(context.device_chain, libraries):
+        here = [c for c in cells if (c.device, c.arrays) == (device, arrays) and not c.is_reference]
+        for variant in chain:
+            fits = [(_fit(context, cell), cell) for cell in here if cell.variant == variant]
+            # Of one op and variant a target has one cell, so what is equally close differs in the target's name.
+            fits.sort(key=lambda pair: (pair[0].closeness, pair[1].arch or ""))
+            yield from ((cell, _crosses(context, cell)) for fit, cell in fits if fit.runs)
+        # The reference closes the group it belongs to: it has no condition, so nothing lies below it.
+        if (device, arrays) == (_CPU, "numpy"):
+            break
+    yield from ((cell, _crosses(context, cell)) for cell in cells if cell.is_reference)
 
 
-def _other(arrays: str) -> str:
-    return "numpy" if arrays != "numpy" else "torch"
+def _fit(context: Context, cell: Cell) -> lattice.Fit:
+    """Say whether a cell can be a rung at all: its code runs on the arch, or its weights suit the caller's arrays."""
+    if cell.arch is None:
+        runs = cell.arrays == context.arrays
+        return lattice.Fit(runs, "" if runs else f"it builds for {cell.arrays} arrays, and weights cannot be bridged")
+    assert cell.artifact is not None
+    record, arch = context.table.devices[cell.device], context.arch_of(cell.device)
+    return lattice.fit(record, cell.arch, cell.artifact, arch, cell.exclude)
 
 
-def _references(context: Context, cells: tuple[Cell, ...]) -> Iterator[tuple[Cell, bool]]:
+def _crosses(context: Context, cell: Cell) -> bool:
+    """Say whether calls cross to another device or library. A component's weights never do."""
+    return cell.arch is not None and (cell.device, cell.arrays) != (context.device, context.arrays)
+
+
+def _forbidden(context: Context, cells: tuple[Cell, ...], chain: tuple[str, ...]) -> Iterator[Forbidden]:
+    """Give the cells of the chain on the platform's devices that are no rungs, and why not."""
     for cell in cells:
-        if cell.is_reference:
-            crosses = cell.arch is not None and (context.device != cell.device or context.arrays != cell.arrays)
-            yield cell, crosses
-
-
-def _forbidden(context: Context, cells: tuple[Cell, ...], offered: set[str]) -> Iterator[Forbidden]:
-    """Give the cells on the platform's devices that are no rungs, and why not."""
-    for cell in cells:
-        if cell.id in offered or cell.device not in context.device_chain or cell.is_reference:
-            continue
-        if cell.arch is None:
-            if cell.arrays != context.arrays:
-                yield Forbidden(cell, f"it builds for {cell.arrays} arrays, and weights cannot be bridged")
-            continue
-        assert cell.artifact is not None
-        arch = context.arch_of(cell.device)
-        answer = lattice.fit(context.table.devices[cell.device], cell.arch, cell.artifact, arch, cell.exclude)
-        if not answer.runs:
-            yield Forbidden(cell, answer.why)
+        if cell.variant in chain and cell.device in context.device_chain and not cell.is_reference:
+            answer = _fit(context, cell)
+            if not answer.runs:
+                yield Forbidden(cell, answer.why)
 
 
 def walk(
@@ -362,30 +349,30 @@ def walk(
     else:
         table.op(request)
         cells = table.kernels[request]
-    chain = chain_of(context, request, variant)
+    chains = _chains(context, request, component=component)
+    known = {*chains, *(cell.variant for cell in cells), DEFAULT}
+    suggestion = "" if variant in known else f"no variant `{variant}` of {request}: {did_you_mean(variant, known)}"
+    chain = _chain(chains, variant)
     if required and variant != DEFAULT:
         chain = (variant,)
         cells = tuple(c for c in cells if c.variant == variant and not c.is_reference)
-    ladder = list(_ladder(context, cells, chain))
-    if context.profile.only is not None:
-        only = context.profile.only
-        ladder = [(c, bridged) for c, bridged in ladder if c.backend == only]
+    only = context.profile.only
+    ladder = [(cell, bridged) for cell, bridged in _ladder(context, cells, chain) if only in (None, cell.backend)]
+    level = context.profile.fall
     rungs: list[Rung] = []
     falls: list[Fall] = []
-    level = context.profile.fall
     chosen: Rung | None = None
     refused: Fall | None = None
     bound: Any = None
     for cell, bridged in ladder:
         if chosen is not None or refused is not None:
-            rungs.append(
-                Rung(cell, NOT_TRIED, "an earlier rung serves" if chosen else "the walk ended before", bridged)
-            )
+            reason = "an earlier rung serves" if chosen is not None else "the walk ended before"
+            rungs.append(Rung(cell, NOT_TRIED, reason, bridged))
             continue
         verdict = context.judge(cell)
         rung = Rung(cell, verdict.answer, verdict.reason, bridged)
         if rung.verdict == YES:
-            cause = _failure(cell) if bind is None else ""
+            cause = FAILURES.get(cell.impl, "") if bind is None else ""
             if bind is not None:
                 try:
                     bound = bind(cell)
@@ -393,17 +380,18 @@ def walk(
                     cause = str(error)
             if cause:
                 rung = replace(rung, verdict=BROKEN, reason=cause)
-        rungs.append(rung)
-        if rung.verdict in (UNKNOWN, BROKEN):
+        if rung.verdict == YES:
+            met = list(_falls(context, variant, rung, rungs, more=len(ladder) > 1, unknown_variant=suggestion))
+        elif rung.verdict == NO:
+            met = []
+        else:
             words = "could not be judged" if rung.verdict == UNKNOWN else "could not be bound"
-            fall = Fall(rung.verdict, level[rung.verdict], f"{cell.id} {words}: {rung.reason}", cell.id)
-            falls.append(fall)
-            refused = fall if fall.level == "error" else None
-        elif rung.verdict == YES:
-            made = list(_falls(context, variant, rung, rungs, ladder))
-            falls += made
-            refused = next((f for f in made if f.level == "error"), None)
-            chosen = rung if refused is None else None
+            met = [Fall(rung.verdict, level[rung.verdict], f"{cell.id} {words}: {rung.reason}", cell.id)]
+        rungs.append(rung)
+        falls += met
+        refused = next((fall for fall in met if fall.level == "error"), None)
+        if rung.verdict == YES and refused is None:
+            chosen = rung
     outcome = Resolution(
         request=request,
         variant=variant,
@@ -416,51 +404,41 @@ def walk(
         rungs=tuple(rungs),
         falls=tuple(sorted(falls, key=lambda f: AXES.index(f.axis))),
         refused=refused,
-        forbidden=tuple(_forbidden(context, cells, {cell.id for cell, _ in ladder})),
-        suggestion=_suggestion(table, request, variant, component=component),
+        forbidden=tuple(_forbidden(context, cells, chain)),
+        suggestion=suggestion,
+        only=only or "",
     )
     return outcome, bound if chosen is not None else None
 
 
-def _failure(cell: Cell) -> str:
-    return FAILURES.get(cell.impl, "") if cell.impl else ""
-
-
-def _suggestion(table: Table, request: str, variant: str, *, component: bool) -> str:
-    """Give a hint when no manifest knows the requested variant."""
-    cells = (table.components if component else table.kernels)[request]
-    declared = table.ops[request].variants if not component else {}
-    known = {c.variant for c in cells} | set(declared) | {DEFAULT}
-    return "" if variant in known else f"no variant `{variant}` of {request}: {did_you_mean(variant, known)}"
-
-
 def _falls(
-    context: Context, variant: str, chosen: Rung, rungs: list[Rung], ladder: list[tuple[Cell, bool]]
+    context: Context, variant: str, chosen: Rung, passed: list[Rung], *, more: bool, unknown_variant: str
 ) -> Iterator[Fall]:
-    """Give what choosing this rung falls on, besides the rungs already found unknown or broken."""
+    """Give what choosing this rung falls on, besides the passed rungs that were unknown or broken.
+
+    `more` says whether the ladder has another rung at all.
+    """
     cell = chosen.cell
     level = context.profile.fall
-    passed = [r for r in rungs if r is not chosen]
 
     def fall(axis: str, reason: str) -> Fall:
         return Fall(axis, level[axis], reason, cell.id)
 
-    if cell.device and cell.device != context.device:
+    if cell.device not in ("", context.device):
         yield fall("device", f"{cell.id} runs on {cell.device}, not on {context.device}")
-    same = [
-        r for r in passed if (r.cell.device, r.cell.arrays, r.cell.variant) == (cell.device, cell.arrays, cell.variant)
-    ]
-    if same and cell.arch is not None and not cell.is_reference:
-        yield fall("arch", f"closer than {cell.id}: {same[0].cell.id}: {same[0].reason}")
+    group = (cell.device, cell.arrays, cell.variant)
+    closer = [r for r in passed if (r.cell.device, r.cell.arrays, r.cell.variant) == group and cell.arch is not None]
+    if closer:
+        yield fall("arch", f"closer than {cell.id}: {closer[0].cell.id}: {closer[0].reason}")
     if variant not in (DEFAULT, cell.variant):
-        known = _suggestion(context.table, cell.serves, variant, component=cell.arch is None)
-        yield fall("variant", known or f"`{variant}` was asked for and `{cell.variant}` serves")
+        yield fall("variant", unknown_variant or f"`{variant}` was asked for and `{cell.variant}` serves")
     if chosen.bridged:
-        what = f"{context.device} {context.arrays} arrays cross to {cell.device} {cell.arrays} and back on each call"
-        yield fall("arrays", what)
+        here, there = f"{context.device} {context.arrays}", f"{cell.device} {cell.arrays}"
+        both_numpy = context.arrays == cell.arrays == "numpy"  # in host memory, whatever the device is called
+        how = f"serve on {cell.device} as they are" if both_numpy else f"cross to {there} and back on each call"
+        yield fall("arrays", f"{here} arrays {how}")
     if cell.degraded:
         yield fall("degraded", cell.degraded)
-    if cell.is_reference and len(ladder) > 1:
-        plain_cpu = context.device == _CPU and context.arrays == "numpy"
-        if not plain_cpu or any(r.verdict != NO for r in passed):
-            yield fall("reference", f"the {'factory' if cell.arch is None else 'numpy reference'} serves")
+    plain_cpu = (context.device, context.arrays) == (_CPU, "numpy")
+    if cell.is_reference and more and not (plain_cpu and all(r.verdict == NO for r in passed)):
+        yield fall("reference", f"the {'factory' if cell.arch is None else 'numpy reference'} serves")

@@ -1,28 +1,35 @@
 """From pydantic's errors to problems at places.
 
 Owns the translation of error types to codes RG103, RG107 and RG201 to RG207, RG408 and RG802, and their wording.
-Works with any model; knows none.
+Works with any model; knows none. A validator that knows better raises an error whose type is a rule code.
 """
 
 from __future__ import annotations
 
 import re
 import types
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from rung.diagnostics import Problem, did_you_mean
+from rung.diagnostics import Problem, closest, did_you_mean, shorten
+from rung.source import MAX_FINDINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from pydantic.fields import FieldInfo
 
     from rung.diagnostics import Problems
     from rung.source import Document, Node
 
-__all__ = ["bad_places", "keys_at", "validate"]
+__all__ = ["bad_places", "fields_at", "may_stand_for", "validate"]
 
 M = TypeVar("M", bound=BaseModel)
+Loc = tuple[str | int, ...]
+
+MAX_ERRORS: Final = 20_000
+"""Errors that are looked at one by one; a file with more of them is none of ours."""
 
 _TYPES = {
     "string_type": "text",
@@ -34,31 +41,36 @@ _TYPES = {
     "list_type": "a list",
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
-    "dataclass_type": "a mapping",
 }
 
 
-def validate(model: type[M], document: Document, problems: Problems) -> M | list[tuple[str | int, ...]]:
-    """Validate a whole document; on failure report every fault and give the places of the faulty values."""
+def validate(model: type[M], document: Document, problems: Problems) -> M | list[Loc]:
+    """Validate a whole document; on failure report every fault and give the places of the faulty values.
+
+    No places means that nothing of the document can be used.
+    """
     try:
         return model.model_validate(document.root.data)
     except ValidationError as errors:
-        places: list[tuple[str | int, ...]] = []
+        if errors.error_count() > MAX_ERRORS:
+            message = f"more than {MAX_ERRORS} findings in this file"
+            problems.add("RG004", document.where(), message, hint="is it a manifest? None of it is used")
+            return []
+        places: list[Loc] = []
+        told = 0
         for error in errors.errors(include_url=False):
-            loc = _in_document(document, error["loc"])
-            places.append(loc)
-            node = document.node(loc)
-            if node.bad:
-                continue
-            problem = _translate(model, document, loc, dict(error))
+            fault = _Fault(model, document, dict(error))
+            places.append(fault.loc)
+            problem = fault.problem() if told < MAX_FINDINGS else None
             if problem is not None:
+                told += 1
                 problems.found.append(problem)
         return places
 
 
-def bad_places(root: Node) -> Iterator[tuple[str | int, ...]]:
+def bad_places(root: Node) -> Iterator[Loc]:
     """Give the place of every node the reader already reported."""
-    stack: list[tuple[tuple[str | int, ...], Node]] = [((), root)]
+    stack: list[tuple[Loc, Node]] = [((), root)]
     while stack:
         loc, node = stack.pop()
         if node.bad:
@@ -69,22 +81,31 @@ def bad_places(root: Node) -> Iterator[tuple[str | int, ...]]:
             stack += [((*loc, index), child) for index, child in enumerate(node.items)]
 
 
-def _in_document(document: Document, loc: Sequence[str | int]) -> tuple[str | int, ...]:
-    """Drop the parts of a pydantic location that are no nodes: normalised forms, `[key]`, missing keys last."""
-    node = document.root
-    out: list[str | int] = []
-    for position, part in enumerate(loc):
-        child = None
-        if isinstance(part, str) and node.values is not None:
-            child = node.values.get(part)
-        elif isinstance(part, int) and node.items is not None and part < len(node.items):
-            child = node.items[part]
-        if child is not None:
-            out.append(part)
-            node = child
-        elif position == len(loc) - 1 and isinstance(part, str) and node.values is not None and part != "[key]":
-            out.append(part)
-    return tuple(out)
+def may_stand_for(node: Node, key: str, legal: Collection[str]) -> bool:
+    """Say whether a mapping has a key, illegal or rejected, that may be meant as `key`."""
+    keys = (node.keys or {}).items()
+    return any(written.bad or (name not in legal and closest(name, legal) == key) for name, written in keys)
+
+
+def fields_at(model: type[BaseModel], loc: Sequence[str | int]) -> Mapping[str, FieldInfo]:
+    """Give the fields of the mapping at `loc` by key; none where any name may stand."""
+    current: Any = model
+    for part in loc:
+        current = _inner(current)
+        if _is_model(current):
+            found = _fields(current).get(str(part))
+            if found is not None:
+                current = found.annotation
+            elif not isinstance(part, int):  # a number is an item of a predicate's list form, a predicate again
+                return {}
+        elif get_origin(current) is dict and isinstance(part, str):
+            current = get_args(current)[1]
+        elif get_origin(current) is list and isinstance(part, int):
+            current = get_args(current)[0]
+        else:
+            return {}
+    current = _inner(current)
+    return _fields(current) if _is_model(current) else {}
 
 
 def _inner(annotation: Any) -> Any:
@@ -94,120 +115,153 @@ def _inner(annotation: Any) -> Any:
         if origin is Annotated:
             annotation = get_args(annotation)[0]
         elif origin in (Union, types.UnionType):
-            rest = [a for a in get_args(annotation) if a is not type(None)]
-            annotation = rest[0]
+            annotation = next(a for a in get_args(annotation) if a is not type(None))
         else:
             return annotation
 
 
-def keys_at(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
-    """Give the keys legal in the mapping at `loc`, [] where any name may stand."""
-    current: Any = model
-    for part in loc:
-        current = _inner(current)
-        if isinstance(current, type) and issubclass(current, BaseModel):
-            fields = {f.alias or name: f for name, f in current.model_fields.items()}
-            field = fields.get(str(part))
-            if field is not None:
-                current = field.annotation
-            elif isinstance(part, int):
-                continue  # the list form of a predicate: its items are predicates
-            else:
-                return []
-        elif get_origin(current) is dict and isinstance(part, str):
-            current = get_args(current)[1]
-        elif get_origin(current) is list and isinstance(part, int):
-            current = get_args(current)[0]
-        elif not (get_origin(current) is list and part == "all"):
-            return []
-    current = _inner(current)
-    if get_origin(current) is list:
-        current = _inner(get_args(current)[0])
-    if isinstance(current, type) and issubclass(current, BaseModel):
-        return sorted(f.alias or name for name, f in current.model_fields.items())
-    return []
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def _about(fields: Mapping[str, FieldInfo], key: str) -> str:
+    return (fields[key].description or "") if key in fields else ""
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "`true`" if value else "`false`"
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    text = str(value)
-    return f"`{text if len(text) <= 40 else text[:37] + '...'}`"
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    return f"`{shorten(str(value))}`"
 
 
-def _path(loc: Sequence[str | int]) -> str:
-    return ".".join(str(part) for part in loc if not isinstance(part, int)) or "the document"
+def _named(loc: Loc) -> str:
+    """Name a value by the last key that leads to it."""
+    key = next((part for part in reversed(loc) if isinstance(part, str)), None)
+    if key is None:
+        return "the document"
+    return f"`{shorten(key)}`" if loc[-1] is key else f"an item of `{shorten(key)}`"
 
 
-def _translate(
-    model: type[BaseModel], document: Document, loc: tuple[str | int, ...], error: dict[str, Any]
-) -> Problem | None:
-    kind, value, context = error["type"], error["input"], error.get("ctx", {})
-    key = next((str(part) for part in reversed(loc) if isinstance(part, str)), "")
-    where = document.where(loc)
-    node = document.node(loc)
-    is_key = error["loc"][-1:] == ("[key]",)
+class _Fault:
+    """One pydantic error; `loc` is where it stands in the document, for `missing` the mapping that lacks the key."""
 
-    def problem(code: str, message: str, hint: str = "", *, at_key: bool = False) -> Problem:
-        here = document.where(loc, key=True) if at_key or is_key else where
-        return Problem(code, "error", here, message, hint)
+    def __init__(self, model: type[BaseModel], document: Document, error: dict[str, Any]) -> None:
+        self.model = model
+        self.document = document
+        self.kind: str = error["type"]
+        self.value = error["input"]
+        self.context: dict[str, Any] = error.get("ctx", {})
+        raw: Loc = error["loc"]
+        self.last = str(raw[-1]) if raw else ""
+        self.is_key = self.last == "[key]" and self.kind != "extra_forbidden"
+        # Parts that are no nodes stand for the long form of something written short.
+        found: list[str | int] = []
+        self.node = document.root
+        for part in raw[:-1] if self.is_key else raw:
+            child = self.node.child(part)
+            if child is not None:
+                found.append(part)
+                self.node = child
+        self.loc = tuple(found)
 
-    if kind == "extra_forbidden":
-        legal = keys_at(model, loc[:-1])
-        return problem("RG201", f"unknown key `{loc[-1]}`", did_you_mean(str(loc[-1]), legal), at_key=True)
-    if kind == "missing":
-        missing = str(error["loc"][-1])
-        parent = document.node(loc[:-1])
-        if parent.bad:
+    def problem(self) -> Problem | None:
+        """Give the finding; None when it only follows from one that is reported elsewhere."""
+        kind, name = self.kind, _named(self.loc)
+        if self.node.bad:
             return None
-        return problem("RG203", f"`{_path(loc[:-1])}` has no `{missing}`", f"add `{missing}:`")
-    if kind == "literal_error":
-        legal = re.findall(r"'([^']*)'", str(context.get("expected", ""))) or [str(context.get("expected", ""))]
-        if error["loc"] and error["loc"][-1] == "[key]":
-            return problem("RG204", f"unknown key {_shown(value)}", did_you_mean(str(value), legal), at_key=True)
-        return problem("RG204", f"{_shown(value)} is not a legal `{key}`", did_you_mean(str(value), legal))
-    if kind == "string_pattern_mismatch":
-        return _grammar(problem, key, str(value), str(context.get("pattern", "")))
-    if kind == "string_too_short":
-        return problem("RG202", f"`{key}` is empty", "write some text")
-    if kind == "string_too_long":
-        return problem("RG205", f"`{key}` is longer than {context.get('max_length')} characters", "shorten it")
-    if kind == "too_short":
-        return problem("RG206", f"`{key}` is an empty list", "remove the key, or list something")
-    if kind == "too_long":
-        limit = context.get("max_length")
-        is_chain = bool({"variants", "chains"} & {str(part) for part in loc})
-        code = "RG408" if is_chain else "RG004"
-        return problem(code, f"{context.get('actual_length')} entries in `{key}` exceed the limit of {limit}")
-    if kind == "value_error":
-        message = str(context.get("error", error["msg"]))
-        return problem("RG203" if message.endswith("here: none") else "RG207", message)
-    if kind in ("greater_than_equal", "less_than_equal"):
-        return problem("RG202", f"`{key}` is out of range: {_shown(value)}", str(error["msg"]).lower())
-    wanted = _TYPES.get(kind, str(error["msg"]))
-    if kind == "string_type" and node.plain and isinstance(value, int | float) and not isinstance(value, bool):
-        written = document.lines[node.line - 1][node.column - 1 : node.end_column - 1]
-        return problem("RG103", f"`{written}` is a number where text belongs", f'write "{written}"')
-    return problem("RG202", f"`{key}` must be {wanted}, not {_shown(value)}")
+        if kind.startswith("RG"):
+            return self.say(kind, self.context["message"], self.context["hint"])
+        if kind == "missing":
+            return self.missing()
+        if kind == "extra_forbidden":
+            return self.extra()
+        if kind == "literal_error":
+            return self.literal()
+        if kind == "string_pattern_mismatch":
+            return self.grammar(str(self.value), self.context["pattern"])
+        if kind == "string_too_short":
+            return self.say("RG202", "a key is empty" if self.is_key else f"{name} is empty", "write some text")
+        if kind == "string_too_long":
+            limit = self.context["max_length"]
+            return self.say("RG205", f"{_shown(self.value)} is longer than {limit} characters", "shorten it")
+        if kind == "too_short":
+            return self.say("RG206", f"{name} is empty", "list something, or remove the key")
+        if kind == "too_long":
+            code = "RG408" if {"variants", "chains"} & set(self.loc) else "RG004"
+            count, limit = self.context["actual_length"], self.context["max_length"]
+            return self.say(code, f"{count} entries in {name} exceed the limit of {limit}", "shorten the list")
+        if kind == "greater_than_equal":
+            return self.say("RG202", f"{name} is {_shown(self.value)}", f"it is at least {self.context['ge']:g}")
+        return self.wrong_type()
 
+    def say(self, code: str, message: str, hint: str) -> Problem:
+        return Problem(code, "error", self.document.where(self.loc, key=self.is_key), message, hint)
 
-def _grammar(problem: Any, key: str, value: str, pattern: str) -> Problem:
-    if not value.isascii():
-        odd = next(c for c in value if not c.isascii())
-        hint = f"character {value.index(odd) + 1} is U+{ord(odd):04X}; names are ASCII"
-        found: Problem = problem("RG107", f"`{value}` has characters outside ASCII", hint)
-    elif ":" in pattern:
-        tail = value.partition(":")[2]
-        if ":" in value and ("." in tail or tail.startswith("_")):
-            hint = "name one public function after the colon"
-            found = problem("RG802", f"`{value}`: the part after the colon has a dot or a leading underscore", hint)
-        else:
-            found = problem("RG205", f"`{value}` is no dotted path", "write it as `package.module:function`")
-    else:
-        hint = "lower-case letters, digits and `_`, a letter first" if "A-Z" not in pattern else "letters, digits, `_`"
-        found = problem("RG205", f"`{value}` is no legal name", hint)
-    return found
+    def about(self) -> str:
+        """Give what the model says of the field that the value belongs to."""
+        at = next((i for i in reversed(range(len(self.loc))) if isinstance(self.loc[i], str)), None)
+        return "" if at is None else _about(fields_at(self.model, self.loc[:at]), str(self.loc[at]))
+
+    def missing(self) -> Problem | None:
+        key, fields = self.last, fields_at(self.model, self.loc)
+        if may_stand_for(self.node, key, fields):
+            return None
+        where = self.document.where(self.loc, key=True)
+        hint = f"add `{key}:`. {_about(fields, key)}".removesuffix(". ")
+        return Problem("RG203", "error", where, f"{_named(self.loc)} has no `{key}`", hint)
+
+    def extra(self) -> Problem:
+        key, parent = str(self.loc[-1]), self.loc[:-1]
+        place = f" in {_named(parent)}" if parent else ""
+        hint = did_you_mean(key, fields_at(self.model, parent))
+        where = self.document.where(self.loc, key=True)
+        return Problem("RG201", "error", where, f"unknown key `{shorten(key)}`{place}", hint)
+
+    def literal(self) -> Problem:
+        expected = str(self.context["expected"])
+        legal = re.findall(r"'([^']*)'", expected) or [expected.lower()]
+        name = _named(self.loc[:-1] if self.is_key else self.loc)
+        return self.say("RG204", f"{_shown(self.value)} is not legal in {name}", did_you_mean(str(self.value), legal))
+
+    def grammar(self, value: str, pattern: str) -> Problem:
+        shown = _shown(value)
+        if not value.isascii():
+            odd = next(c for c in value if not c.isascii())
+            hint = f"character {value.index(odd) + 1} is U+{ord(odd):04X}; names are ASCII"
+            return self.say("RG107", f"{shown} has characters outside ASCII", hint)
+        if ":" in pattern:
+            tail = value.partition(":")[2]
+            if "." in tail or tail.startswith("_"):
+                message = f"{shown}: a dot or a leading `_` after the colon"
+                return self.say("RG802", message, "name one public function, as `package.module:function`")
+            return self.say("RG205", f"{shown} is no dotted path", "write it as `package.module:function`")
+        if "A-Z" in pattern:
+            more = ", `.` and `-`" if "." in pattern else ""
+            hint = f"names have letters, digits, `_`{more}. {self.about()}".removesuffix(". ")
+            return self.say("RG205", f"{shown} is no legal name", hint)
+        fixed = re.sub(r"[^a-z0-9_]", "_", value.lower())
+        example = f", such as `{shorten(fixed)}`" if re.search(pattern, fixed) else ""
+        hint = f"names have lower-case letters, digits and `_`, a letter first{example}"
+        return self.say("RG205", f"{shown} is no legal name", hint)
+
+    def wrong_type(self) -> Problem:
+        value, node = self.value, self.node
+        if self.kind == "string_type" and node.plain and value.__class__ in (int, float):
+            written = self.document.lines[node.line - 1][node.column - 1 : node.end_column - 1]
+            hint = f'write "{written}". {self.about()}'.removesuffix(". ")
+            return self.say("RG103", f"`{written}` is a number where text belongs", hint)
+        wanted = _TYPES.get(self.kind, "something else")
+        hint = self.about()
+        if wanted == "a list":
+            hint = "start each entry with `- `" if isinstance(value, dict) else f"write [{shorten(str(value))}]"
+        elif wanted == "a mapping" and isinstance(value, list):
+            hint = "write `key: value` entries, without `- `"
+        elif wanted == "text" and isinstance(value, bool):
+            hint = f'write "{str(value).lower()}"'
+        return self.say("RG202", f"{_named(self.loc)} must be {wanted}, not {_shown(value)}", hint)

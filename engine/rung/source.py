@@ -1,7 +1,12 @@
 """The strict YAML reader: bytes to plain data in which every node knows its place.
 
-Owns the scalar grammar, the limits on input and the codes RG001 to RG108 and RG805. Knows no manifest key.
-Reads libyaml's events where it is present, PyYAML's own otherwise: both give the same data, codes and lines.
+Owns the scalar grammar, the limits on input and the codes RG001 to RG004, RG101 to RG108 (but RG103) and RG805.
+Knows no manifest key.
+
+Note [The pure loader decides]: libyaml reads five times as fast as PyYAML's own parser, and the two do not accept the
+same texts. So libyaml is trusted only where nothing is wrong: a text with a finding, or with one of the few things that
+libyaml alone accepts, is read by the pure parser, and codes and lines do not depend on how PyYAML was built. Above
+`MAX_REREAD` characters libyaml's answer stands, for the sake of time.
 """
 
 from __future__ import annotations
@@ -10,20 +15,23 @@ import hashlib
 import re
 from dataclasses import dataclass
 from math import isinf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from rung.diagnostics import Problem, Problems, Where, printable
+from rung.diagnostics import Problems, Where, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from os import PathLike
 
 __all__ = [
     "MAX_DEPTH",
     "MAX_FILE_BYTES",
+    "MAX_FINDINGS",
     "MAX_SCALAR",
+    "NOWHERE",
     "Document",
     "Node",
     "PureLoader",
@@ -35,6 +43,10 @@ __all__ = [
 MAX_FILE_BYTES: Final = 32 * 1024 * 1024
 MAX_DEPTH: Final = 16
 MAX_SCALAR: Final = 4096
+MAX_VALUES: Final = 4_000_000
+MAX_FINDINGS: Final = 1000
+"""Findings reported of one file, or by one rule: beyond them hostile input would only cost memory."""
+MAX_REREAD: Final = 256 * 1024
 
 
 class PureLoader(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):
@@ -46,14 +58,28 @@ class PureLoader(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):
         yaml.parser.Parser.__init__(self)
 
 
-_EVENTS: Any = getattr(yaml, "CBaseLoader", PureLoader)
+_FAST: Any = getattr(yaml, "CBaseLoader", PureLoader)
 
+NOWHERE = yaml.Mark("", 0, 0, 0, "", 0)
+_TOO_MANY = (f"more than {MAX_FINDINGS} findings in this file", "the rest of it was not read: repair these first")
+_TOO_DEEP = (f"nesting deeper than the limit of {MAX_DEPTH}", "flatten the document")
+_SYNTAX_HINT = "quote text that contains `: ` or ` #`, or starts with one of []{},&*!|>'\"%@`"
+_SYNTAX_HINTS = {
+    "mapping values are not allowed": "quote text that contains `: `, and check the indentation",
+    "expected ',' or": "close the bracket, or quote text that contains one of ,[]{}?",
+    "expected <block end>": "check the indentation: what belongs together starts in the same column",
+    "could not find expected ':'": "write `key: value`, and check the indentation",
+    "cannot start any token": "indent with spaces, not tabs; quote text that starts with one of @`%",
+    "end of stream": "close the quote or bracket",
+}
+# Tabs between tokens, `?` inside {} and [], a comment glued to the head of a block text.
+_DOUBTFUL = re.compile(r"[\t?]|[|>][-+0-9]*#")
 _INT = re.compile(r"-?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"-?[0-9]+\.[0-9]+(e[-+][0-9]+)?")
 # What some YAML 1.1 or 1.2 reader takes for a boolean, a number, a date or a special value.
 _AMBIGUOUS = re.compile(
     r"""(?x)
-    [yYnN] | yes|Yes|YES | no|No|NO | on|On|ON | off|Off|OFF | True|TRUE | False|FALSE | = | <<
+    [yYnN] | yes|Yes|YES | no|No|NO | on|On|ON | off|Off|OFF | True|TRUE | False|FALSE | =
     | [-+]? [0-9][0-9_]*                                        # octal, leading plus, underscores
     | [-+]? 0[bB][01_]+ | [-+]? 0[oO][0-7_]+ | [-+]? 0[xX][0-9a-fA-F_]+
     | [-+]? [0-9][0-9_]* (:[0-5]?[0-9])+ (\.[0-9_]*)?           # sexagesimal
@@ -64,28 +90,18 @@ _AMBIGUOUS = re.compile(
 )
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _SUSPECT_START = frozenset("0123456789+-.~=<yYnNoOtTfF")
-# C0 and C1 controls but tab and line ends, Unicode line separators, bidirectional controls, BOM, non-characters.
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]")
+# C0 and C1 controls but tab and line ends, Unicode line separators, bidirectional controls, BOM, surrogates (an escape
+# can make one), non-characters.
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
 class Node:
     """A value and its place. `values` and `keys` for a mapping, `items` for a list, neither for a scalar.
 
-    `plain` marks an unquoted scalar, `bad` one already reported, whose consequences are not to be reported.
+    `plain` marks an unquoted scalar, `bad` a node already reported, whose consequences are not to be reported.
     """
 
-    __slots__ = (
-        "bad",
-        "column",
-        "data",
-        "end_column",
-        "end_line",
-        "items",
-        "keys",
-        "line",
-        "plain",
-        "values",
-    )
+    __slots__ = ("bad", "column", "data", "end_column", "end_line", "items", "keys", "line", "plain", "values")
 
     def __init__(self, data: object, start: yaml.Mark, end: yaml.Mark, *, plain: bool = False) -> None:
         self.data = data
@@ -95,29 +111,37 @@ class Node:
         self.end_column = end.column + 1
         self.plain = plain
         self.bad = False
-        self.items: list[Node] | None = None
-        self.values: dict[str, Node] | None = None
-        self.keys: dict[str, Node] | None = None
+        self.items: list[Node] | None = [] if isinstance(data, list) else None
+        self.values: dict[str, Node] | None = {} if isinstance(data, dict) else None
+        self.keys: dict[str, Node] | None = {} if isinstance(data, dict) else None
+
+    def child(self, part: str | int) -> Node | None:
+        """Give the value under a key, or the item at an index; None when there is none."""
+        if self.values is not None and isinstance(part, str):
+            return self.values.get(part)
+        if self.items is not None and isinstance(part, int) and part < len(self.items):
+            return self.items[part]
+        return None
 
 
 @dataclass(slots=True)
 class Document:
-    """One file that was read: its shown path, its text by lines, the hash of its bytes, its root node."""
+    """One file that was read: its shown path, its root node, the hash of its bytes, its text by lines.
+
+    Not `usable` when its text could not be parsed: it then has lines to show, and an empty root.
+    """
 
     path: str
     root: Node
     digest: str
     lines: list[str]
+    usable: bool = True
 
     def node(self, loc: Iterable[str | int]) -> Node:
         """Give the node at `loc`, or its nearest ancestor that exists."""
         node = self.root
         for part in loc:
-            child = None
-            if isinstance(part, str) and node.values is not None:
-                child = node.values.get(part)
-            elif isinstance(part, int) and node.items is not None and part < len(node.items):
-                child = node.items[part]
+            child = node.child(part)
             if child is None:
                 break
             node = child
@@ -133,166 +157,201 @@ class Document:
         return self.place(self.node(path))
 
     def place(self, node: Node) -> Where:
-        """Give the place of a node. A block collection is shown by its first line alone."""
-        if node.end_line != node.line and node.data.__class__ in (dict, list):
+        """Give the place of a node. A collection of several lines is shown by its first line alone."""
+        if node.end_line != node.line and (node.items is not None or node.values is not None):
             text = self.lines[node.line - 1] if node.line <= len(self.lines) else ""
             return Where(self.path, node.line, node.column, node.line, len(text) + 1)
         return Where(self.path, node.line, node.column, node.end_line, node.end_column)
 
 
 def read_path(path: str | PathLike[str], shown: str, problems: Problems) -> Document | None:
-    """Read a file and report it as `shown`; None when nothing of it can be used."""
-    from pathlib import Path
-
-    file = Path(path)
+    """Read a file and report it as `shown`; None when it cannot be opened or is too large."""
     try:
-        size = file.stat().st_size
-        if size > MAX_FILE_BYTES:
-            message = f"file of {size} bytes exceeds the limit of {MAX_FILE_BYTES}"
-            problems.add("RG004", Where(shown), message, hint="split it into several files")
-            return None
-        data = file.read_bytes()
-    except OSError as error:
-        problems.add("RG001", Where(shown), f"cannot be read: {error.strerror or error}")
+        with Path(path).open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        problems.add("RG001", Where(shown), f"cannot be read: {getattr(error, 'strerror', None) or error}")
         return None
     return read(data, shown, problems)
 
 
 def read(data: bytes, path: str, problems: Problems, *, events: Any = None) -> Document | None:
-    """Read one YAML document from bytes; None when nothing of it can be used.
+    """Read one YAML document from bytes and report everything wrong with it; None when there are too many.
 
     `events` replaces the event source (a PyYAML loader class), for comparing the two.
     """
     if len(data) > MAX_FILE_BYTES:
-        problems.add("RG004", Where(path), f"{len(data)} bytes exceed the limit of {MAX_FILE_BYTES}")
+        message = f"the file exceeds the limit of {MAX_FILE_BYTES} bytes"
+        problems.add("RG004", Where(path), message, hint="split it into several files")
         return None
+    raw = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    text = raw.decode(errors="replace")
+    empty = Node({}, NOWHERE, NOWHERE)
+    document = Document(path, empty, hashlib.sha256(data).hexdigest(), text.split("\n"), usable=False)
+    if _is_text(raw, document, problems):
+        root = _parse(text, path, problems, events or _FAST)
+        if root is not None:
+            document.root, document.usable = root, True
+    return document
+
+
+def _is_text(raw: bytes, document: Document, problems: Problems) -> bool:
+    """Report what is not UTF-8, and the first control character of each line."""
     try:
-        text = data.decode("utf-8-sig")
+        raw.decode()
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        problems.add("RG001", Where(path, line), f"not UTF-8: {error.reason} at byte {error.start}")
-        return None
-    lines = text.splitlines() if "\x0b" in text or "\x0c" in text else text.split("\n")
-    if _reject_controls(text, path, problems):
-        return None
-    builder = _Builder(path, problems)
-    try:
-        root = builder.build(yaml.parse(text, Loader=events or _EVENTS))
-    except yaml.YAMLError as error:
-        problems.found.append(_syntax(error, path))
-        return None
-    if root is None:
-        return None
-    return Document(path, root, hashlib.sha256(data).hexdigest(), lines)
+        before = raw[: error.start].decode()
+        row, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        where = Where(document.path, row, column, row, column + 1)
+        problems.add("RG001", where, f"not UTF-8: {error.reason} at byte {error.start}", hint="save the file as UTF-8")
+        return False
+    found = 0
+    for row, line in enumerate(document.lines, 1):
+        match = None if line.isprintable() else _CONTROL.search(line)
+        if match is None:
+            continue
+        if found == MAX_FINDINGS:
+            problems.add("RG004", Where(document.path, row), _TOO_MANY[0], hint=_TOO_MANY[1])
+            break
+        found += 1
+        where = Where(document.path, row, match.start() + 1, row, match.start() + 2)
+        problems.add("RG805", where, f"control character {_code_point(match.group())}", hint="remove it")
+    return not found
 
 
-def _reject_controls(text: str, path: str, problems: Problems) -> bool:
-    found = False
-    for line, match in _first_per_line(text):
-        found = True
-        column = match.start() - (text.rfind("\n", 0, match.start()) + 1) + 1
-        shown = match.group().encode("unicode_escape").decode()
-        message = f"control character `{shown}`"
-        problems.add("RG805", Where(path, line, column, line, column + 1), message, hint="remove it")
-    return found
-
-
-def _first_per_line(text: str) -> Iterator[tuple[int, re.Match[str]]]:
-    line, start = 1, 0
-    match = _CONTROL.search(text)
-    while match:
-        line += text.count("\n", start, match.start())
-        start = match.start()
-        yield line, match
-        end = text.find("\n", start)
-        match = _CONTROL.search(text, end) if end >= 0 else None
-
-
-def _syntax(error: yaml.YAMLError, path: str) -> Problem:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    where = Where(path, mark.line + 1, mark.column + 1) if mark else Where(path)
-    what = getattr(error, "problem", None) or str(error).splitlines()[0]
-    hint = "quote text that has `: `, ` #`, or starts with one of []{},&*!|>'\"%@`"
-    return Problem("RG002", "error", where, f"YAML syntax: {printable(str(what))}", hint)
+def _parse(text: str, path: str, problems: Problems, loader: Any) -> Node | None:
+    """Read text as YAML; see Note [The pure loader decides]."""
+    reread = len(text) <= MAX_REREAD
+    if reread and _DOUBTFUL.search(text):
+        loader = PureLoader
+    builder = _Builder(path)
+    builder.run(loader, text)
+    if len(builder.problems) and reread and loader is not PureLoader:
+        builder = _Builder(path)
+        builder.run(PureLoader, text)
+    problems.found += builder.problems.found
+    return builder.root
 
 
 class _Frame:
-    __slots__ = ("key", "node")
+    __slots__ = ("flow", "key", "node")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, *, flow: bool) -> None:
         self.node = node
+        self.flow = flow
         self.key: Node | None = None
 
 
-class _Builder:
-    """Turns events into nodes with a stack of its own, so that no input can make it recurse."""
+class _StopReading(Exception):
+    """A limit was reached, and the rest of the file is not to be read."""
 
-    def __init__(self, path: str, problems: Problems) -> None:
+
+class _Builder:
+    """Turns events into nodes with a stack of its own, so that no input can make it recurse.
+
+    `root` stays None when the text is of no use.
+    """
+
+    def __init__(self, path: str) -> None:
         self.path = path
-        self.problems = problems
+        self.problems = Problems()
         self.stack: list[_Frame] = []
         self.root: Node | None = None
 
-    def report(self, code: str, event: Any, message: str, hint: str = "") -> None:
-        start, end = event.start_mark, event.end_mark
-        where = Where(self.path, start.line + 1, start.column + 1, end.line + 1, end.column + 1)
-        self.problems.add(code, where, message, hint=hint)
+    def run(self, loader: Any, text: str) -> None:
+        source = loader(text)
+        try:
+            self.build(iter(source.get_event, None))
+        except _StopReading:
+            self.root = None
+        except (yaml.YAMLError, ValueError, OverflowError) as error:  # escapes beyond Unicode raise the latter two
+            self.root = None
+            self.syntax(error, source)
 
-    def build(self, events: Iterable[Any]) -> Node | None:
+    def syntax(self, error: Exception, source: Any) -> None:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None) or source.get_mark()
+        what = shorten(getattr(error, "problem", None) or "an escape stands for no character", 72)
+        hint = next((hint for part, hint in _SYNTAX_HINTS.items() if part in what), _SYNTAX_HINT)
+        start = getattr(error, "context_mark", None)
+        related: tuple[tuple[Where, str], ...] = ()
+        if start is not None and start.line != mark.line and getattr(error, "context", None):
+            related = ((Where(self.path, start.line + 1, start.column + 1), str(error.context)),)  # type: ignore[attr-defined]
+        where = Where(self.path, mark.line + 1, mark.column + 1, mark.line + 1, mark.column + 2)
+        if "nesting depth" in what:  # libyaml's own limit, met while it looks ahead
+            self.problems.add("RG004", where, _TOO_DEEP[0], hint=_TOO_DEEP[1])
+        else:
+            self.problems.add("RG002", where, f"YAML syntax: {what}", hint=hint, related=related)
+
+    def report(self, code: str, what: Any, message: str, hint: str, **more: Any) -> None:
+        """Add a finding at a node or event."""
+        if isinstance(what, Node):
+            where = Where(self.path, what.line, what.column, what.end_line, what.end_column)
+        else:
+            start, end = what.start_mark, what.end_mark
+            where = Where(self.path, start.line + 1, start.column + 1, end.line + 1, end.column + 1)
+        if len(self.problems) >= MAX_FINDINGS:
+            self.problems.add("RG004", where, _TOO_MANY[0], hint=_TOO_MANY[1])
+            raise _StopReading
+        self.problems.add(code, where, message, hint=hint, **more)
+
+    def build(self, events: Iterable[Any]) -> None:
         documents = 0
-        for event in events:
+        for count, event in enumerate(events):
+            if count == MAX_VALUES:
+                self.report("RG004", event, f"more than {MAX_VALUES} values in one file", "split it into several files")
+                raise _StopReading
             kind = event.__class__
             if kind is yaml.ScalarEvent:
-                self.attach(self.scalar(event), event)
+                self.attach(self.scalar(event))
             elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
-                if len(self.stack) >= MAX_DEPTH:
-                    message = f"nesting deeper than the limit of {MAX_DEPTH}"
-                    self.report("RG004", event, message, "flatten the document")
-                    return None
-                self.open(event, mapping=kind is yaml.MappingStartEvent)
+                self.open(event, {} if kind is yaml.MappingStartEvent else [])
             elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
                 node = self.stack.pop().node
                 node.end_line, node.end_column = event.end_mark.line + 1, event.end_mark.column + 1
             elif kind is yaml.AliasEvent:
-                self.report("RG105", event, f"alias `*{event.anchor}`", "write the value out")
-                node = Node(None, event.start_mark, event.end_mark)
+                node = Node("", event.start_mark, event.end_mark)
                 node.bad = True
-                self.attach(node, event)
+                if not self.merges():
+                    self.report("RG105", event, f"alias `*{shorten(event.anchor)}`", "write the value out")
+                self.attach(node)
             elif kind is yaml.DocumentStartEvent:
                 documents += 1
                 if documents > 1:
-                    self.report("RG003", event, "a second document", "one file holds one document")
-                    return None
+                    self.report("RG003", event, "a second document starts here", "one file holds one document")
+                    break
                 if event.version or event.tags:
                     self.report("RG104", event, "a YAML directive", "remove the line that starts with `%`")
-        if self.root is None or (documents == 1 and self.root.data is None and self.root.plain):
-            self.problems.found = [
-                p for p in self.problems.found if not (p.code == "RG108" and p.where and p.where.path == self.path)
-            ]
-            self.problems.add("RG003", Where(self.path), "the file is empty", hint="start with `manifest: 1`")
-            return None
-        return self.root
+        if self.root is None or self.root.data is None:
+            self.root = None
+            if documents < 2:
+                self.problems.add("RG003", Where(self.path), "the file is empty", hint="start with `manifest: 1`")
+
+    def merges(self) -> bool:
+        """Say whether the value about to come belongs to a merge key, which is reported already."""
+        key = self.stack[-1].key if self.stack else None
+        return key is not None and key.data == "<<" and key.bad
 
     def decorated(self, event: Any, node: Node) -> None:
         """Reject anchors and tags; the value behind them is read as if they were not there."""
         if event.anchor is not None:
-            self.report("RG105", event, f"anchor `&{event.anchor}`", "write the value where it is needed")
+            hint = "remove it, and write the value where it is needed"
+            self.report("RG105", event, f"anchor `&{shorten(event.anchor)}`", hint)
         if event.tag is not None:
-            self.report("RG104", event, f"tag `{event.tag}`", "remove it: the field says what a value is")
+            hint = "remove it: the field says what a value is"
+            self.report("RG104", event, f"tag `{shorten(event.tag)}`", hint)
             node.bad = True
 
-    def open(self, event: Any, *, mapping: bool) -> None:
-        node = Node({} if mapping else [], event.start_mark, event.end_mark)
-        if mapping:
-            node.values, node.keys = {}, {}
-        else:
-            node.items = []
+    def open(self, event: Any, data: dict[str, Any] | list[Any]) -> None:
+        if len(self.stack) >= MAX_DEPTH:
+            self.report("RG004", event, *_TOO_DEEP)
+            raise _StopReading
+        node = Node(data, event.start_mark, event.end_mark)
         if event.anchor is not None or event.tag is not None:
             self.decorated(event, node)
-        self.attach(node, event)
-        self.stack.append(_Frame(node))
+        self.attach(node)
+        self.stack.append(_Frame(node, flow=bool(event.flow_style)))
 
-    def attach(self, node: Node, event: Any) -> None:
+    def attach(self, node: Node) -> None:
         if not self.stack:
             self.root = node
             return
@@ -305,29 +364,28 @@ class _Builder:
             frame.key = node
         else:
             key, frame.key = frame.key, None
-            self.put(parent, key, node, event)
+            self.put(parent, key, node)
 
-    def put(self, parent: Node, key: Node, node: Node, event: Any) -> None:
+    def put(self, parent: Node, key: Node, node: Node) -> None:
+        """Add a key to a mapping. One that was reported keeps its name but its value counts as reported too."""
         assert parent.values is not None
         assert parent.keys is not None
-        where = Where(self.path, key.line, key.column, key.end_line, key.end_column)
-        if not isinstance(key.data, str):
-            if not key.bad:
-                self.problems.add("RG106", where, f"key `{_shown(key.data)}` is not text", hint="quote it")
-            return
-        if key.bad:
-            return
         name = key.data
-        if not name.isascii():
-            self.problems.add("RG107", where, f"name `{name}` has characters outside ASCII", hint=_lookalike(name))
+        if not isinstance(name, str):
+            if not key.bad:
+                self.report("RG106", key, f"key `{_shown(name)}` is not text", "quote it, or name it differently")
             parent.bad = True
             return
-        if name in parent.values:
+        if not name.isascii():
+            self.report("RG107", key, f"name `{shorten(name)}` has characters outside ASCII", _lookalike(name))
+            key.bad = True
+        elif name in parent.values:
             first = parent.keys[name]
             place = Where(self.path, first.line, first.column, first.end_line, first.end_column)
-            message = f"key `{name}` is set twice"
-            self.problems.add("RG101", where, message, hint="keep one of them", related=((place, "first set"),))
+            message = f"key `{shorten(name)}` is set twice"
+            self.report("RG101", key, message, "keep one of them", related=((place, "first set"),))
             return
+        node.bad = node.bad or key.bad
         parent.values[name] = node
         parent.keys[name] = key
         parent.data[name] = node.data  # type: ignore[index]
@@ -343,17 +401,16 @@ class _Builder:
             self.report("RG004", event, message, "shorten it")
             node.data, node.bad = "", True
         elif not plain:
-            control = _CONTROL.search(text)
+            control = None if text.isprintable() else _CONTROL.search(text)
             if control:
-                shown = control.group().encode("unicode_escape").decode()
-                self.report("RG805", event, f"control character `{shown}` in text", "remove it")
+                self.report("RG805", event, f"control character {_code_point(control.group())} in text", "remove it")
                 node.bad = True
         elif not text or text[0] in _SUSPECT_START:
             self.resolve(node, text, event)
         return node
 
     def resolve(self, node: Node, text: str, event: Any) -> None:
-        """Give a plain scalar its value; see DESIGN's scalar grammar."""
+        """Give a plain scalar its value, or reject it: what stays text here is text to every YAML reader."""
         if text == "true" or text == "false":
             node.data = text == "true"
         elif _INT.fullmatch(text) and len(text) < 19:
@@ -364,13 +421,31 @@ class _Builder:
             self.report("RG105", event, "merge key `<<`", "write the keys out")
             node.bad = True
         elif text in _NULL:
-            hint = "a stray comma or a missing value; quote it if it is meant as text"
-            self.report("RG108", event, "null: a value is missing here", hint)
-            node.data, node.bad = None, True
+            self.null(node, text, event)
         elif _AMBIGUOUS.fullmatch(text):
-            hint = f'write "{text}" if it is text, or true, false, 12 or 1.5 if it is not'
-            self.report("RG102", event, f"`{text}` is read differently by YAML 1.1 and 1.2", hint)
+            shown = shorten(text)
+            hint = f'write "{shown}" if it is text, or true, false, 12 or 1.5 if it is not'
+            self.report("RG102", event, f"`{shown}` is read differently by YAML 1.1 and 1.2", hint)
             node.bad = True
+
+    def null(self, node: Node, text: str, event: Any) -> None:
+        """Report a missing value, at the key that lacks it where there is one."""
+        node.data, node.bad = None, True
+        if not self.stack:
+            return
+        frame = self.stack[-1]
+        key = frame.key
+        if text:
+            self.report("RG108", event, f"`{text}` is null, and no value may be", "quote it, or remove the key")
+        elif key is None:
+            what = "a key" if frame.node.items is None else "an item"
+            self.report("RG108", event, f"null: {what} is missing here", "write it, or remove the line or comma")
+        elif not key.bad:
+            # Where the value would stand: right behind the key when there is no colon.
+            at = (event.start_mark.line + 1, event.start_mark.column + 1)
+            comma = frame.flow and at == (key.end_line, key.end_column)
+            hint = "a comma inside {} ends a value: quote the text" if comma else "write one: {} is an empty mapping"
+            self.report("RG108", key, f"null: key `{_shown(key.data)}` has no value", hint)
 
 
 def is_plain(text: str) -> bool:
@@ -384,10 +459,14 @@ def is_plain(text: str) -> bool:
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return "{...}" if isinstance(value, dict) else "[...]" if isinstance(value, list) else str(value)
+    return "{...}" if isinstance(value, dict) else "[...]" if isinstance(value, list) else shorten(str(value))
+
+
+def _code_point(character: str) -> str:
+    return f"U+{ord(character):04X}"
 
 
 def _lookalike(name: str) -> str:
     """Point at the first character that is not ASCII, by number, for it may look like one that is."""
     odd = next(c for c in name if not c.isascii())
-    return f"character {name.index(odd) + 1} is U+{ord(odd):04X}; names are ASCII"
+    return f"character {name.index(odd) + 1} is {_code_point(odd)}; names are ASCII"

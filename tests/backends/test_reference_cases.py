@@ -59,7 +59,7 @@ COVERED: list[tuple[str, Callable[[dict[str, Any]], bool]]] = [
     ("first step", lambda c: c["sigma"] == 1.0),
     ("last step", lambda c: c["sigma_next"] == 0.0),
     ("no step", lambda c: c["sigma"] == c["sigma_next"]),
-    ("guarded", lambda c: 1.0 - c["sigma"] < c["sigma"] - c["sigma_next"] and c["sigma"] < 1.0),
+    ("guarded", lambda c: 4 * (1.0 - c["sigma"]) < c["sigma"] - c["sigma_next"] and c["sigma"] < 1.0),
 ]
 COVERED_SDE: list[tuple[str, Callable[[dict[str, Any]], bool]]] = [
     *COVERED,

@@ -82,7 +82,7 @@ DETERMINISTIC = [
 RANDOM = [
     pytest.param((1.0, 0.9), 0.7, id="first step"),
     pytest.param((1.0 - 1e-9, 0.9), 0.7, id="near noise"),
-    pytest.param((0.97, 0.9), 0.7, id="guarded"),
+    pytest.param((0.98, 0.88), 0.7, id="guarded"),
     pytest.param((0.6, 0.5), 0.7, id="ordinary"),
     pytest.param((0.6, 0.5), 0.05, id="little noise"),
     pytest.param((0.6, 0.5), 1.3, id="much noise"),
@@ -202,7 +202,7 @@ def test_nothing_jumps_near_sigma_one(impl: Implementation) -> None:
     at_one = impl.sde(x, v, 1.0, 0.9, noise=noise)
     for gap in (1e-3, 1e-6, 1e-9, 1e-12, 2**-53):
         for got, expected in zip(impl.sde(x, v, 1.0 - gap, 0.9, noise=noise), at_one, strict=True):
-            assert_allclose(got, expected, rtol=0, atol=30 * gap + 1e-14)
+            assert_allclose(got, expected, rtol=0, atol=60 * gap + 1e-14)
 
 
 # Drawing and judging.

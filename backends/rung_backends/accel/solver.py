@@ -84,7 +84,7 @@ def flow_sde_step(
 ) -> tuple[Array, Array, Array, Array]:
     """Take one stochastic step of Flow-GRPO, with its log-probability, on the scalar unit.
 
-    With dt = sigma_next - sigma and s = noise_scale * sqrt(sigma / max(1 - sigma, -dt)), the new sample is
+    With dt = sigma_next - sigma and s = noise_scale * sqrt(sigma / max(1 - sigma, -dt - 3 (1 - sigma))), the new sample is
     normal with mean sample + (velocity + s**2 / (2 sigma) * (sample + (1 - sigma) * velocity)) * dt and
     standard deviation s * sqrt(-dt); at sigma_next = 0 it is the Euler step. Source, guards, shapes, dtypes,
     ranges and errors: `rung_backends.reference.solver.flow_sde_step`. Draws its own noise, when it must, from
@@ -200,7 +200,7 @@ def _plan(
 
     keep, push, std = 1.0, -down, 0.0
     if down > 0.0 and sigma_next > 0.0:
-        from_noise = max(1.0 - sigma, down)  # the guard near sigma = 1
+        from_noise = max(1.0 - sigma, down - 3.0 * (1.0 - sigma))  # the guard near sigma = 1
         std = noise_scale * math.sqrt(sigma * down / from_noise)
         if std > 0.0:
             pull = noise_scale * noise_scale * down / (2.0 * from_noise)

@@ -26,7 +26,7 @@ Case = tuple[tuple[Any, ...], dict[str, Any]]
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 # (sigma, sigma_next): first step, inside the guard near 1, on its edge, ordinary, no step, last.
-_STEPS = ((1.0, 0.9), (0.97, 0.9), (0.75, 0.5), (0.5, 0.4), (0.5, 0.5), (0.1, 0.0))
+_STEPS = ((1.0, 0.9), (0.98, 0.88), (0.75, 0.5), (0.5, 0.4), (0.5, 0.5), (0.1, 0.0))
 
 _SHAPES = ((1, 1), (1,), (5,), (3, 7), (2, 4, 6, 5), (0, 3), (2, 0, 3))
 

@@ -79,11 +79,10 @@ def flow_sde_step(
 
     Three places need more than the formula:
 
-    * **Sigma near 1.** s diverges, so room = max(1 - sigma, sigma - sigma_next) takes the place of the
-      1 - sigma under s (and so of the one under `pull`). At sigma = 1 that is 1 - sigma_next, the value the
-      authors' code uses there; from there it is continuous, and it is the formula itself once the step is no
-      longer than the way already come from pure noise. It bounds `pull` by noise_scale**2 / 2: no step
-      exchanges more noise than a first step does.
+    * **Sigma near 1.** s diverges, so room = max(1 - sigma, -dt - 3 * (1 - sigma)) takes the place of the
+      1 - sigma under s (and so of the one under `pull`). It is the formula itself unless a step is more than
+      four times as long as the way already come from pure noise. Beyond that it is continuous, keeps `pull`
+      under 2 * noise_scale**2, and reaches 1 - sigma_next at sigma = 1, the value the authors' code uses there.
     * **The last step**, sigma_next = 0. The formula would leave noise of standard deviation s * sqrt(sigma)
       on finished data, where the marginal has none. The step is the Euler step instead, with std = 0.
     * **Steps without noise**: the last step, noise_scale = 0, and sigma_next = sigma. The result is exactly
@@ -147,7 +146,7 @@ def _coefficients(sigma: float, sigma_next: float, noise_scale: float) -> tuple[
     step = sigma - sigma_next
     if step == 0.0 or sigma_next == 0.0:
         return 1.0, -step, 0.0
-    room = max(1.0 - sigma, step)
+    room = max(1.0 - sigma, step - 3.0 * (1.0 - sigma))
     std = noise_scale * math.sqrt(sigma * step / room)
     if std == 0.0:
         return 1.0, -step, 0.0

@@ -92,7 +92,7 @@ def flow_sde_step(
 def _coefficients(sigma: float, sigma_next: float, noise_scale: float) -> tuple[float, float, float]:
     """Give (keep, push, std) of the step: mean = keep * sample + push * velocity."""
     step = sigma - sigma_next
-    room = max(1.0 - sigma, step)
+    room = max(1.0 - sigma, step - 3.0 * (1.0 - sigma))
     std = noise_scale * math.sqrt(sigma * step / room) if sigma_next > 0.0 and step > 0.0 else 0.0
     pull = noise_scale * noise_scale * step / (2.0 * room) if std > 0.0 else 0.0
     return 1.0 - pull, -step - pull * (1.0 - sigma), std

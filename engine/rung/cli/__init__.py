@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from typing import TYPE_CHECKING
 
 from rung.cli import check, explain, facts, ladder, matrix, parity
@@ -39,11 +40,18 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Show a warning to somebody at a terminal, who has no use for our source line."""
+    print("\n".join(printable(line) for line in f"rung: warning: {message}".splitlines()), file=sys.stderr)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and give its exit code."""
     arguments = parser().parse_args(argv)
     try:
-        code: int = arguments.run(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code: int = arguments.run(arguments)
         sys.stdout.flush()
     except (RungError, OSError) as error:
         if isinstance(error, BrokenPipeError):  # the reader of a pipe has seen enough

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 import platform
-import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from rung.bind import bind, root_of
+from rung.bind import bind
 from rung.facts import DeviceFact, Facts, Unknown
 from rung.probes.host import Host
 
@@ -39,7 +38,10 @@ def run_limited(work: Callable[[], T], what: str, limit: float = LIMIT) -> T | U
             outcome.append(Unknown(f"{what} raised {type(error).__name__}: {error}"))
 
     thread = threading.Thread(target=body, name=f"rung probe: {what}", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:  # no more threads, or the interpreter is shutting down
+        return Unknown(f"{what} could not be started: {error}")
     thread.join(limit)
     return outcome[0] if outcome else Unknown(f"{what} took longer than {limit:g} s")
 
@@ -64,12 +66,13 @@ class LiveObserver:
         return self.host.system
 
     def machine(self) -> str | Unknown:
-        """Give the instruction set name, lower case, such as `x86_64`."""
-        return self.host.machine.lower()
+        """Give the instruction set name as Linux or macOS writes it, such as `x86_64`."""
+        name = self.host.machine.lower()
+        return "x86_64" if name == "amd64" else name
 
     def python(self) -> str | Unknown:
         """Give the interpreter's version."""
-        return platform.python_version()
+        return platform.python_version().removesuffix("+")  # a build from between two releases
 
     def cpu(self) -> frozenset[str] | Unknown:
         """Give the CPU's feature flags."""
@@ -121,28 +124,26 @@ def live_facts(detectors: Mapping[str, str], roots: Collection[str], host: Host 
 def _installed(name: str, dist: str) -> str | bool:
     from importlib import metadata
 
-    blocked = name in sys.modules and sys.modules[name] is None
-    if blocked:
-        return False
     try:
         spec = importlib.util.find_spec(name)
+        if spec is None:
+            return False
+        # A bare directory of that name on sys.path has a spec too, without an origin; it is no installed module.
+        found = spec.origin is not None
     except ValueError:  # already imported, but made by hand without a spec
-        return True
-    if spec is None:
-        return False
+        found = True
     try:
-        return metadata.version(dist or name)
+        return metadata.version(dist or name) or found
     except metadata.PackageNotFoundError:
         pass
     if not dist:
         for candidate in metadata.packages_distributions().get(name, []):
-            return metadata.version(candidate)
-    # A bare directory of that name on sys.path is no installed module.
-    return spec.origin is not None
+            return metadata.version(candidate) or found
+    return found
 
 
 def _has_file(path: str) -> bool:
-    spec = importlib.util.find_spec(root_of(path.partition("/")[0]))
+    package, _, inner = path.partition("/")
+    spec = importlib.util.find_spec(package)
     places = spec.submodule_search_locations if spec is not None else None
-    inner = path.partition("/")[2]
     return any((Path(place) / inner).exists() for place in places or ())

@@ -61,7 +61,14 @@ class Host:
 
         try:
             done = subprocess.run(
-                list(command), env=dict(self.env), capture_output=True, text=True, timeout=limit, check=False
+                list(command),
+                env=dict(self.env),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=limit,
+                check=False,
             )
         except subprocess.TimeoutExpired as error:
             raise TimeoutError(f"`{command[0]}` took longer than {limit} s") from error

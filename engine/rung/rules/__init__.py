@@ -5,9 +5,11 @@ Owns which rules run. A rule reads `Manifests` and yields problems; it changes n
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from rung.rules import predicates, references, safety, table
+from rung.source import MAX_FINDINGS
 
 if TYPE_CHECKING:
     from rung.manifest import Manifests
@@ -18,6 +20,6 @@ RULES = (*references.RULES, *table.RULES, *predicates.RULES, *safety.RULES)
 
 
 def check(whole: Manifests) -> None:
-    """Run every rule and add what it finds to the whole's problems."""
+    """Run every rule and add what it finds, up to a limit for each rule, to the whole's problems."""
     for rule in RULES:
-        whole.problems.found.extend(rule(whole))
+        whole.problems.found.extend(islice(rule(whole), MAX_FINDINGS))

@@ -42,6 +42,10 @@ class Placed:
         node = self.document.node(self.loc)
         return self.document.where((*self.loc, self.key) if node.values is not None else self.loc)
 
+    def part(self, key: str) -> Where:
+        """Give the place of a part of an atom's long form, of the whole atom where it is written short."""
+        return self.document.where((*self.loc, self.key, key))
+
     def terms(self) -> Iterator[Placed]:
         """Give the nodes directly below."""
         node = self.document.node(self.loc)

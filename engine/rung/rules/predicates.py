@@ -1,42 +1,42 @@
-"""Rules on predicates: versions, files and names that can be judged without a machine."""
+"""Rules on predicates: versions, files and sizes that can be judged without a machine."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from rung.diagnostics import Problem
+from rung.diagnostics import Problem, shorten
 from rung.rules.expressions import expressions, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rung.manifest import Manifests
-    from rung.models import ExpressionModel
+    from rung.rules.expressions import Placed
 
-__all__ = ["RULES"]
+__all__ = ["MAX_NODES", "RULES"]
 
-
-def _specifier(model: ExpressionModel) -> str | None:
-    for atom in (model.module, model.driver, model.runtime):
-        if atom is not None:
-            return atom.version
-    return model.python
+MAX_NODES: Final = 1024
+"""Nodes of a predicate with all it uses written out: what evaluating it once may cost."""
+MAX_LEVELS: Final = 64
+"""Levels of a predicate with all it uses written out."""
 
 
 def rg202_version(whole: Manifests) -> Iterator[Problem]:
     """A version that is no PEP 440 specifier."""
     for placed in expressions(whole):
         for node in nodes(placed):
-            wanted = _specifier(node.model)
+            atom = node.model.module or node.model.driver or node.model.runtime
+            wanted = atom.version if atom is not None else node.model.python
             if wanted is None:
                 continue
             try:
                 SpecifierSet(wanted)
             except InvalidSpecifier:
-                message = f"`{wanted}` is no version specifier"
-                yield Problem("RG202", "error", node.where, message, "such as `>=2.4` or `>=2.4,<3`")
+                where = node.part("version")
+                message = f"`{shorten(wanted)}` is no version specifier"
+                yield Problem("RG202", "error", where, message, 'write it as ">=2.4" or ">=2.4,<3" (PEP 440)')
 
 
 def rg202_file(whole: Manifests) -> Iterator[Problem]:
@@ -47,9 +47,49 @@ def rg202_file(whole: Manifests) -> Iterator[Problem]:
             if module is None or module.has is None:
                 continue
             parts = module.has.split("/")
-            if parts[0] != module.name or len(parts) < 2 or "" in parts or ".." in parts:
-                message = f"`{module.has}` is no file inside `{module.name}`"
-                yield Problem("RG202", "error", node.where, message, f"write it as `{module.name}/inner/path`")
+            if parts[0] != module.name or len(parts) < 2 or {"", ".", ".."} & set(parts):
+                message = f"`{shorten(module.has)}` is no file inside `{shorten(module.name)}`"
+                hint = f"write it as `{shorten(module.name)}/inner/path`"
+                yield Problem("RG202", "error", node.part("has"), message, hint)
 
 
-RULES = (rg202_file, rg202_version)
+def rg004(whole: Manifests) -> Iterator[Problem]:
+    """A predicate that takes too long, or recurses too deep, to evaluate: `use` can double it with every name."""
+    sizes: dict[str, tuple[int, int]] = {}
+    named = {str(p.loc[1]): p for p in expressions(whole) if p.loc[0] == "predicates"}
+
+    def size(placed: Placed) -> tuple[int, int]:
+        used = sizes.get(placed.model.use or "", (0, 0))
+        inner = [size(term) for term in placed.terms()]
+        return 1 + used[0] + sum(n for n, _ in inner), 1 + max([used[1], *(d for _, d in inner)])
+
+    for name in _used_first({n: [m.model.use or "" for m in nodes(p)] for n, p in named.items()}):
+        sizes[name] = size(named[name])
+        count, levels = sizes[name]
+        if count > MAX_NODES or levels > MAX_LEVELS:
+            what = f"{count} terms" if count > MAX_NODES else f"{levels} levels"
+            limit = MAX_NODES if count > MAX_NODES else MAX_LEVELS
+            message = f"predicate `{name}` has {what} with all it uses; the limit is {limit}"
+            where = whole.predicates[name].where
+            yield Problem("RG004", "error", where, message, "use fewer predicates in one another")
+            sizes[name] = (1, 1)  # what uses it is not at fault
+
+
+def _used_first(edges: dict[str, list[str]]) -> Iterator[str]:
+    """Give every name after those it uses, as far as cycles allow, without recursion."""
+    done: set[str] = set()
+    for start in edges:
+        stack = [(start, iter(edges[start]))] if start not in done else []
+        done.add(start)
+        while stack:
+            name, rest = stack[-1]
+            following = next((n for n in rest if n in edges and n not in done), None)
+            if following is None:
+                stack.pop()
+                yield name
+            else:
+                done.add(following)
+                stack.append((following, iter(edges[following])))
+
+
+RULES = (rg004, rg202_file, rg202_version)

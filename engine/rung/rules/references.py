@@ -5,26 +5,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rung import lattice
-from rung.diagnostics import Problem, did_you_mean
-from rung.entries import DEFAULT, REFERENCE
-from rung.manifest import unknown_arch
+from rung.diagnostics import Problem, did_you_mean, shorten
+from rung.entries import DEFAULT, GENERIC, REFERENCE
 from rung.rules.expressions import expressions, nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rung.diagnostics import Where
-    from rung.manifest import Entry, Manifests
-    from rung.models import DeviceModel
+    from rung.manifest import BackendEntry, Entry, Manifests
+    from rung.models import DeviceModel, KernelModel, OpModel, ProfileModel
 
 __all__ = ["RULES"]
 
-Found = "Iterator[Problem]"
+Loc = tuple[str | int, ...]
 
 
-def _unknown(code: str, what: str, name: str, where: Where, legal: set[str], context: str = "") -> Problem:
-    hint = did_you_mean(name, legal)
-    return Problem(code, "error", where, f"unknown {what} `{name}`" + (f" in `{context}`" if context else ""), hint)
+def _unknown(code: str, what: str, name: str, where: Where, legal: Iterable[str], context: str = "") -> Problem:
+    message = f"unknown {what} `{shorten(name)}`" + (f" in `{context}`" if context else "")
+    return Problem(code, "error", where, message, did_you_mean(name, legal))
+
+
+def _places(backend: BackendEntry, *loc: str | int) -> dict[str, Where]:
+    """Give the place of each member of a key that holds one or several."""
+    items = backend.document.node(loc).items
+    if items is None:
+        return {str(backend.document.node(loc).data): backend.at(*loc)}
+    return {str(item.data): backend.at(*loc, index) for index, item in reversed([*enumerate(items)])}
 
 
 def rg301(whole: Manifests) -> Iterator[Problem]:
@@ -33,123 +40,120 @@ def rg301(whole: Manifests) -> Iterator[Problem]:
         yield from _device_archs(entry)
     for backend in whole.backends.values():
         for op, index, row in backend.kernels:
-            devices = [d for d in row.device if d in whole.device_records]
-            for name in row.arch:
-                for device in devices:
-                    hint = unknown_arch(whole, device, name)
-                    if hint is not None:
-                        where = _listed(backend, ("kernels", op, index, "arch"), name)
-                        yield Problem("RG301", "error", where, f"unknown arch `{name}` of device {device}", hint)
-            for name in row.exclude:
-                legal = {a for d in devices for a in whole.device_records[d].archs}
-                if devices and name not in legal:
-                    where = _listed(backend, ("kernels", op, index, "exclude"), name)
-                    yield _unknown("RG301", "arch", name, where, legal, "exclude")
+            yield from _row_archs(whole, backend, op, index, row)
+    if whole.names("devices") - set(whole.devices):
+        return  # a predicate may mean an arch of a device that was rejected
     legal = {t for device in whole.device_records.values() for t in lattice.targets(device)}
     for placed in expressions(whole):
         for node in nodes(placed):
-            if node.model.arch is not None and node.model.arch not in legal:
+            if node.model.arch is not None and whole.is_unknown(node.model.arch, legal):
                 yield _unknown("RG301", "arch", node.model.arch, node.where, legal)
 
 
-def _listed(backend: object, loc: tuple[str | int, ...], value: str) -> Where:
-    from rung.manifest import BackendEntry
-
-    assert isinstance(backend, BackendEntry)
-    items = backend.document.node(loc).items or []
-    for position, item in enumerate(items):
-        if item.data == value:
-            return backend.at(*loc, position)
-    return backend.at(*loc)
-
-
 def _device_archs(entry: Entry[DeviceModel]) -> Iterator[Problem]:
-    archs = set(entry.model.archs)
-    for name, arch in entry.model.archs.items():
-        for index, target in enumerate(arch.runs):
-            if target not in archs:
-                yield _unknown("RG301", "arch", target, entry.at("archs", name, "runs", index), archs, "runs")
-    for name, beyond in entry.model.targets.items():
-        if beyond.only is not None and beyond.only not in archs:
-            yield _unknown("RG301", "arch", beyond.only, entry.at("targets", name, "only"), archs, "only")
-        for index, member in enumerate(beyond.family or ()):
-            if member not in archs:
-                yield _unknown("RG301", "arch", member, entry.at("targets", name, "family", index), archs, "family")
-    for alias, name in entry.model.aliases.items():
+    model, archs = entry.model, entry.model.archs
+    used: list[tuple[str, Loc]] = []
+    for name, arch in model.archs.items():
+        used += [(target, ("archs", name, "runs", index)) for index, target in enumerate(arch.runs)]
+    for name, beyond in model.targets.items():
+        if beyond.only is not None:
+            used.append((beyond.only, ("targets", name, "only")))
+        used += [(member, ("targets", name, "family", index)) for index, member in enumerate(beyond.family or ())]
+    used += [(name, ("aliases", alias)) for alias, name in model.aliases.items()]
+    for name, loc in used:
         if name not in archs:
-            yield _unknown("RG301", "arch", name, entry.at("aliases", alias), archs, "aliases")
+            context = str(loc[0] if len(loc) == 2 else loc[2])
+            yield _unknown("RG301", "arch", name, entry.at(*loc), archs, context)
+
+
+def _row_archs(whole: Manifests, backend: BackendEntry, op: str, index: int, row: KernelModel) -> Iterator[Problem]:
+    """Judge the product of a row's devices and archs: an arch is reported once, with the devices that lack it."""
+    devices = [whole.device_records[d] for d in dict.fromkeys(row.device) if d in whole.device_records]
+    places: dict[str, Where] | None = None
+    for name in dict.fromkeys(row.arch):
+        lacking = [d for d in devices if not lattice.is_target(d, whole.target(d.name, name))]
+        if lacking:
+            places = places or _places(backend, "kernels", op, index, "arch")
+            of = ", ".join(f"`{device.name}`" for device in lacking)
+            hint = did_you_mean(name, set.intersection(*({*lattice.targets(d)} for d in devices)))
+            yield Problem("RG301", "error", places[name], f"unknown arch `{name}` of device {of}", hint)
+    if len(devices) < len(set(row.device)):
+        return  # what is excluded may be an arch of a device that was rejected
+    legal = {arch for device in devices for arch in device.archs}
+    for name in dict.fromkeys(row.exclude):
+        if not any(whole.target(device.name, name) in device.archs for device in devices):
+            where = _places(backend, "kernels", op, index, "exclude")[name]
+            yield _unknown("RG301", "arch", name, where, legal, "exclude")
 
 
 def rg302(whole: Manifests) -> Iterator[Problem]:
     """An op, kind or backend that no manifest declares."""
     ops, kinds = whole.names("ops"), whole.names("kinds")
     for backend in whole.backends.values():
-        for op in dict.fromkeys(name for name, _, _ in backend.kernels):
-            if op not in ops:
-                yield _unknown("RG302", "op", op, backend.at("kernels", op, key=True), ops)
-        for kind in dict.fromkeys(name for name, _, _ in backend.components):
-            if kind not in kinds:
-                yield _unknown("RG302", "component kind", kind, backend.at("components", kind, key=True), kinds)
+        for section, what, legal, rows in (
+            ("kernels", "op", ops, backend.kernels),
+            ("components", "component kind", kinds, backend.components),
+        ):
+            for name in dict.fromkeys(name for name, _, _ in rows):
+                if whole.is_unknown(name, legal):
+                    yield _unknown("RG302", what, name, backend.at(section, name, key=True), legal)
     backends = {*whole.names("backends"), REFERENCE}
     for profile in whole.profiles.values():
         only = profile.model.only
-        if only is not None and only not in backends:
+        if only is not None and whole.is_unknown(only, backends):
             yield _unknown("RG302", "backend", only, profile.at("only"), backends)
         for op in profile.model.chains:
-            if op not in ops and op not in kinds:
+            if whole.is_unknown(op, ops | kinds):
                 yield _unknown("RG302", "op or kind", op, profile.at("chains", op, key=True), ops | kinds)
 
 
-def _cycles(edges: Mapping[str, list[str]]) -> Iterator[tuple[str, list[str]]]:
-    """Give each cycle once, from its smallest member, found without recursion."""
-    seen: set[frozenset[str]] = set()
+def _cycles(edges: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
+    """Give cycles that have no member in common, each from its smallest member back to it. Linear, no recursion."""
     done: set[str] = set()
+    told: set[str] = set()
     for start in sorted(edges):
-        path: list[str] = []
-        stack: list[tuple[str, int]] = [(start, 0)]
-        while stack:
-            node, depth = stack.pop()
-            del path[depth:]
-            if node in path:
-                members = path[path.index(node) :]
-                if frozenset(members) not in seen:
-                    seen.add(frozenset(members))
+        path = {start: iter(edges[start])} if start not in done else {}  # in order of descent
+        while path:
+            node = next(reversed(path))
+            for following in path[node]:
+                if following in path and following not in told:
+                    members = [*path][[*path].index(following) :]
+                    told.update(members)
                     turn = members.index(min(members))
-                    yield min(members), [*members[turn:], *members[:turn], min(members)]
-                continue
-            if node in done:
-                continue
-            path.append(node)
-            following = [n for n in edges.get(node, []) if n in edges]
-            stack += [(n, depth + 1) for n in following]
-            if not following:
+                    yield [*members[turn:], *members[: turn + 1]]
+                elif following in edges and following not in done and following not in path:
+                    path[following] = iter(edges[following])
+                    break
+            else:
+                del path[node]
                 done.add(node)
-        done.update(path)
 
 
 def rg303(whole: Manifests) -> Iterator[Problem]:
     """A cycle: devices falling back, archs running each other, predicates using each other, profiles extending."""
     falls = {n: [e.model.falls_back_to] for n, e in whole.devices.items() if e.model.falls_back_to}
-    for name, path in _cycles(falls):
-        where = whole.devices[name].at("falls_back_to")
-        yield _cycle("device", path, where)
+    for path in _cycles(falls):
+        yield _cycle("device", path, whole.devices[path[0]].at("falls_back_to"))
     for device in whole.devices.values():
-        for name, path in _cycles({n: list(a.runs) for n, a in device.model.archs.items()}):
-            yield _cycle("arch", path, device.at("archs", name, "runs"))
-    uses: dict[str, list[str]] = {}
+        for path in _cycles({n: a.runs for n, a in device.model.archs.items()}):
+            if None in {_order(whole, device.name, arch) for arch in path}:  # else RG307 reports one of its edges
+                yield _cycle("arch", path, device.at("archs", path[0], "runs"))
+    uses: dict[str, dict[str, Where]] = {}
     for placed in expressions(whole):
         if placed.loc[0] == "predicates":
-            uses[str(placed.loc[1])] = [node.model.use for node in nodes(placed) if node.model.use is not None]
-    for name, path in _cycles(uses):
-        yield _cycle("predicate", path, whole.predicates[name].where)
+            used = (node for node in nodes(placed) if node.model.use is not None)
+            uses[str(placed.loc[1])] = {str(node.model.use): node.where for node in used}
+    for path in _cycles(uses):
+        yield _cycle("predicate", path, uses[path[0]][path[1]])
     extends = {n: [e.model.extends] for n, e in whole.profiles.items() if e.model.extends}
-    for name, path in _cycles(extends):
-        yield _cycle("profile", path, whole.profiles[name].at("extends"))
+    for path in _cycles(extends):
+        yield _cycle("profile", path, whole.profiles[path[0]].at("extends"))
 
 
 def _cycle(what: str, path: list[str], where: Where) -> Problem:
-    hint = "remove one of these edges"
-    return Problem("RG303", "error", where, f"{what} cycle: {' -> '.join(path)}", hint)
+    shown = path if len(path) <= 6 else [*path[:4], "...", path[-1]]
+    message = f"{what} cycle: {' -> '.join(shown)}"
+    return Problem("RG303", "error", where, message, "remove one of these edges")
 
 
 def rg304(whole: Manifests) -> Iterator[Problem]:
@@ -157,81 +161,106 @@ def rg304(whole: Manifests) -> Iterator[Problem]:
     names = whole.names("predicates")
     for placed in expressions(whole):
         for node in nodes(placed):
-            if node.model.use is not None and node.model.use not in names:
+            if node.model.use is not None and whole.is_unknown(node.model.use, names):
                 yield _unknown("RG304", "predicate", node.model.use, node.where, names)
-    profiles = whole.names("profiles")
+    profiles = {*whole.names("profiles"), DEFAULT, "strict"}
     for profile in whole.profiles.values():
         base = profile.model.extends
-        if base is not None and base not in profiles:
+        if base is not None and whole.is_unknown(base, profiles):
             yield _unknown("RG304", "profile", base, profile.at("extends"), profiles)
 
 
 def rg305(whole: Manifests) -> Iterator[Problem]:
     """A device that no manifest declares."""
     names = whole.names("devices")
-    for device in whole.devices.values():
-        target = device.model.falls_back_to
-        if target is not None and target not in names:
-            yield _unknown("RG305", "device", target, device.at("falls_back_to"), names)
+    used: list[tuple[str, Where]] = [
+        (device.model.falls_back_to, device.at("falls_back_to"))
+        for device in whole.devices.values()
+        if device.model.falls_back_to is not None
+    ]
     for backend in whole.backends.values():
         for section, rows in (("kernels", backend.kernels), ("components", backend.components)):
             for name, index, row in rows:
-                for value in row.device:
-                    if value not in names:
-                        where = _listed(backend, (section, name, index, "device"), value)
-                        yield _unknown("RG305", "device", value, where, names)
+                if not names.issuperset(row.device):
+                    used += _places(backend, section, name, index, "device").items()
     for placed in expressions(whole):
         for node in nodes(placed):
             versioned = node.model.driver or node.model.runtime
-            used = node.model.device or (versioned.name if versioned is not None else None)
-            if used is not None and used not in names:
-                yield _unknown("RG305", "device", used, node.where, names)
+            asked = versioned.name if versioned is not None else node.model.device
+            if asked is not None:
+                used.append((asked, node.part("name")))
     for profile in whole.profiles.values():
-        for index, value in enumerate(profile.model.devices or ()):
-            if value not in names:
-                yield _unknown("RG305", "device", value, profile.at("devices", index), names)
+        used += [(name, profile.at("devices", index)) for index, name in enumerate(profile.model.devices or ())]
+    for name, where in used:
+        if whole.is_unknown(name, names):
+            yield _unknown("RG305", "device", name, where, names)
+
+
+def _order(whole: Manifests, device: str, arch: str) -> int | None:
+    """Give the number by which archs of a device are older or newer, None where numbers say nothing of that."""
+    pattern = whole.device_records[device].pattern
+    return None if pattern is None or pattern.hex else lattice.number(pattern, arch)
 
 
 def rg307(whole: Manifests) -> Iterator[Problem]:
-    """A `runs` edge from an arch to a newer one."""
+    """A `runs` edge from an arch to a newer one, or to itself."""
     for entry in whole.devices.values():
-        record = whole.device_records[entry.name]
-        if record.pattern is None or record.pattern.hex:
-            continue
         for name, arch in entry.model.archs.items():
-            mine = lattice.number(record.pattern, name)
+            mine = _order(whole, entry.name, name)
             for index, target in enumerate(arch.runs):
-                theirs = lattice.number(record.pattern, target)
+                theirs = _order(whole, entry.name, target)
                 if mine is not None and theirs is not None and theirs >= mine and target in entry.model.archs:
                     where = entry.at("archs", name, "runs", index)
                     message = f"`{name}` cannot run `{target}`, which is not older"
-                    yield Problem("RG307", "error", where, message, "an arch runs older binaries only")
+                    yield Problem("RG307", "error", where, message, "list older archs only, nearest first")
 
 
-def _chains(whole: Manifests) -> Iterator[tuple[str, list[str], Entry[object], tuple[str | int, ...]]]:
-    """Give every declared chain with its op, its entry and its place in it."""
+def _chains(whole: Manifests) -> Iterator[tuple[str, list[str], Entry[OpModel] | Entry[ProfileModel], Loc]]:
+    """Give every declared chain with its op or kind, its entry and its place in it."""
     for op in whole.ops.values():
         for variant, chain in op.model.variants.items():
-            yield op.name, chain, op, ("variants", variant)  # type: ignore[misc]
+            yield op.name, chain, op, ("variants", variant)
     for profile in whole.profiles.values():
         for name, chains in profile.model.chains.items():
             for variant, chain in chains.items():
-                loc: tuple[str | int, ...] = ("chains", name)
-                if profile.document.node((*profile.loc, *loc)).values is not None:
-                    loc = (*loc, variant)
-                yield name, chain, profile, loc  # type: ignore[misc]
+                short = profile.document.node((*profile.loc, "chains", name)).values is None
+                yield name, chain, profile, ("chains", name) if short else ("chains", name, variant)
 
 
 def rg308(whole: Manifests) -> Iterator[Problem]:
     """A chain member that no cell has."""
-    variants: dict[str, set[str]] = {}
-    for cell in whole.cells:
-        variants.setdefault(cell.serves, set()).add(cell.variant)
     for op, chain, entry, loc in _chains(whole):
-        legal = variants.get(op, set()) | {DEFAULT}
+        legal = whole.names(f"variants of {op}") | {DEFAULT}
+        declared = op in whole.ops or op in whole.kinds
         for index, member in enumerate(chain):
-            if member not in legal and (op in whole.ops or op in whole.kinds):
-                yield _unknown("RG308", "variant", member, entry.at(*loc, index), legal)
+            if declared and member not in chain[:index] and whole.is_unknown(member, legal):
+                yield _unknown("RG308", "variant", member, entry.at(*loc, index), legal, op)
+
+
+def rg309(whole: Manifests) -> Iterator[Problem]:
+    """Two names of one device that read the same."""
+    for device in whole.devices.values():
+        model = device.model
+        named: list[tuple[str, Loc]] = [(name, ("archs", name)) for name in model.archs]
+        named += [(name, ("targets", name)) for name in model.targets]
+        named += [(name, ("portable", index)) for index, name in enumerate(model.portable)]
+        first = {lattice.spell(GENERIC): GENERIC}
+        for name, loc in named:
+            spelled = lattice.spell(name)
+            if spelled in first:
+                yield _same(name, first[spelled], device, loc)
+            first.setdefault(spelled, name)
+        for alias, name in model.aliases.items():
+            meant = first.get(lattice.spell(alias), name)
+            if meant != name and name in model.archs:
+                yield _same(alias, meant, device, ("aliases", alias))
+
+
+def _same(name: str, first: str, device: Entry[DeviceModel], loc: Loc) -> Problem:
+    message, hint = f"`{name}` reads like `{first}`", "name it differently: case, `_` and `-` do not count"
+    if name == first:
+        message, hint = f"`{name}` is a target of `{device.name}` already", "remove it, or name it differently"
+    return Problem("RG309", "error", device.at(*loc, key=True), message, hint)
 
 
 def rg310(whole: Manifests) -> Iterator[Problem]:
@@ -239,13 +268,8 @@ def rg310(whole: Manifests) -> Iterator[Problem]:
     for _, chain, entry, loc in _chains(whole):
         for index, member in enumerate(chain):
             if member in chain[:index]:
-                yield Problem(
-                    "RG310",
-                    "error",
-                    entry.at(*loc, index),
-                    f"variant `{member}` is listed twice",
-                    "remove it",
-                )
+                where = entry.at(*loc, index)
+                yield Problem("RG310", "error", where, f"variant `{member}` is listed twice", "remove one of them")
 
 
-RULES = (rg301, rg302, rg303, rg304, rg305, rg307, rg308, rg310)
+RULES = (rg301, rg302, rg303, rg304, rg305, rg307, rg308, rg309, rg310)

@@ -1,11 +1,13 @@
-"""Rules on rows: RG204 and RG205 where a value is illegal at its place, RG309, and RG401."""
+"""Rules on rows: signatures, artifacts, backend names, and RG401."""
 
 from __future__ import annotations
 
 import ast
+import warnings
 from typing import TYPE_CHECKING
 
 from rung import lattice
+from rung.bind import LOCAL
 from rung.diagnostics import Problem, did_you_mean
 from rung.entries import REFERENCE
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES"]
 
-_SIGNATURE_TYPES = frozenset({"array", "bool", "float", "int", "str", "tuple"})
+_TYPES = frozenset({"array", "bool", "float", "int", "str", "tuple"})
 
 
 def rg202(whole: Manifests) -> Iterator[Problem]:
@@ -24,73 +26,101 @@ def rg202(whole: Manifests) -> Iterator[Problem]:
     for op in whole.ops.values():
         fault = _signature_fault(op.model.signature)
         if fault:
-            hint = 'such as "(x: array, *, scale: float | None = None) -> array"'
-            yield Problem("RG202", "error", op.at("signature"), f"signature: {fault}", hint)
+            hint = 'write it as "(x: array, *, scale: float | None = None) -> array"'
+            yield Problem("RG202", "error", op.at("signature"), f"`signature`: {fault}", hint)
 
 
 def _signature_fault(signature: str) -> str:
+    """Say what is wrong with a signature, "" when nothing is. It is parsed and never run."""
     try:
-        (function,) = ast.parse(f"def op{signature}: ...").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python warns of odd literals, which are rejected below anyway
+            (function,) = ast.parse(f"def op{signature}: ...").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return "not a Python signature"
-    if not isinstance(function, ast.FunctionDef) or len(function.body) != 1:
+    if not isinstance(function, ast.FunctionDef) or len(function.body) != 1 or not signature.startswith("("):
         return "not a Python signature"
     arguments = function.args
     if arguments.vararg or arguments.kwarg:
         return "`*args` and `**kwargs` are not allowed"
-    annotations = [(a.arg, a.annotation) for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-    for name, annotation in (*annotations, ("the result", function.returns)):
-        if annotation is None:
-            return f"{name} has no type"
-        used = {n.id for n in ast.walk(annotation) if isinstance(n, ast.Name)}
-        if not used <= _SIGNATURE_TYPES:
-            return f"`{min(used - _SIGNATURE_TYPES)}` is no type a signature may use"
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        fault = _type_fault(argument.annotation)
+        if fault:
+            return f"`{argument.arg}` {fault}"
+    for default in (*arguments.defaults, *arguments.kw_defaults):
+        value = default.operand if isinstance(default, ast.UnaryOp) else default
+        if not isinstance(value, ast.Constant | None):
+            return "a default is a number, a text, True, False or None"
+    fault = _type_fault(function.returns)
+    return f"the result {fault}" if fault else ""
+
+
+def _type_fault(annotation: ast.expr | None) -> str:
+    if annotation is None:
+        return "has no type"
+    hint = f"use {', '.join(sorted(_TYPES))} and `| None`"
+    for node in ast.walk(annotation):
+        match node:
+            case ast.Name(id=name) if name not in _TYPES:
+                return f"has type `{name}`: {hint}"
+            case ast.Subscript(value=ast.Name(id="tuple")) | ast.Name():
+                pass
+            case ast.Constant(value=value) if value is None or value is ...:
+                pass
+            case ast.Tuple() | ast.BinOp() | ast.BitOr() | ast.Load():
+                pass
+            case _:
+                return f"has no legal type: {hint}"
     return ""
 
 
 def rg204(whole: Manifests) -> Iterator[Problem]:
-    """An artifact that code for the target cannot be."""
+    """An artifact that code for one of the row's targets cannot be."""
     for backend in whole.backends.values():
         for op, index, row in backend.kernels:
             if row.artifact is None:
                 continue
             for device in row.device:
                 record = whole.device_records.get(device)
-                for arch in row.arch if record is not None else ():
-                    assert record is not None
-                    legal = lattice.artifacts(record, arch)
-                    if lattice.is_target(record, arch) and row.artifact not in legal:
-                        where = backend.at("kernels", op, index, "artifact")
-                        message = f"code for `{arch}` of {device} cannot be `{row.artifact}`"
-                        yield Problem("RG204", "error", where, message, did_you_mean(row.artifact, legal))
+                if record is None:
+                    continue
+                targets = (whole.target(device, written) for written in row.arch)
+                wrong = (t for t in targets if lattice.is_target(record, t))
+                target = next((t for t in wrong if row.artifact not in lattice.artifacts(record, t)), None)
+                if target is not None:
+                    where = backend.at("kernels", op, index, "artifact")
+                    message = f"code for `{target}` of `{device}` cannot be `{row.artifact}`"
+                    hint = did_you_mean(row.artifact, lattice.artifacts(record, target))
+                    yield Problem("RG204", "error", where, message, hint)
+                    break
 
 
 def rg309(whole: Manifests) -> Iterator[Problem]:
-    """A backend that takes the reserved name, or two archs of a device that read the same."""
-    backend = whole.backends.get(REFERENCE)
-    if backend is not None:
-        message = "`reference` is the backend made of the ops' references"
-        yield Problem("RG309", "error", backend.where, message, "choose another name")
-    for device in whole.devices.values():
-        spelled: dict[str, str] = {}
-        for name in (*device.model.archs, *device.model.targets):
-            first = spelled.setdefault(lattice.spell(name), name)
-            if first != name:
-                section = "archs" if name in device.model.archs else "targets"
-                message = f"`{name}` reads like `{first}`: case, `_` and `-` do not count"
-                yield Problem("RG309", "error", device.at(section, name, key=True), message, "rename one of them")
+    """A backend that takes a reserved name."""
+    for name, what in ((REFERENCE, "made of the ops' references"), (LOCAL, "what is registered from Python")):
+        backend = whole.backends.get(name)
+        if backend is not None and backend.document.path:
+            message = f"`{name}` is the backend of {what}"
+            yield Problem("RG309", "error", backend.where, message, "choose another name")
 
 
 def rg401(whole: Manifests) -> Iterator[Problem]:
-    """Two cells for one key (op, device, arch, variant) with the same arrays."""
+    """Two cells for one key (op, device, arch, variant). Rows that collide are reported once, whatever they hold."""
     first: dict[tuple[str | None, ...], CellEntry] = {}
+    told: set[tuple[object, ...]] = set()
     for cell in whole.cells:
         other = first.setdefault(cell.key, cell)
-        if other is not cell:
-            at = f"{cell.serves} @{cell.device}" + (f".{cell.arch}" if cell.arch else "") + f" #{cell.variant}"
-            message = f"duplicate cell: {at} is served by `{other.backend.name}` too"
-            hint = "give one of them another variant"
-            yield Problem("RG401", "error", cell.where, message, hint, cell.id, ((other.where, f"first: {other.id}"),))
+        rows = (cell.section, cell.serves, cell.backend.name, cell.index, other.backend.name, other.index)
+        if other is cell or rows in told:
+            continue
+        told.add(rows)
+        if other.backend is cell.backend and other.index == cell.index:
+            message, hint = f"one row gives `{cell.id}` twice", "remove the repeated value from its lists"
+            yield Problem("RG401", "error", cell.where, message, hint, cell.id)
+        else:
+            message, hint = f"duplicate cell `{cell.id}`", "give one of them another variant, or remove it"
+            related = ((other.where, f"first `{other.id}`"),)
+            yield Problem("RG401", "error", cell.where, message, hint, cell.id, related)
 
 
 RULES = (rg202, rg204, rg309, rg401)

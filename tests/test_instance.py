@@ -1,0 +1,78 @@
+"""The model seam: components of an instance, built by what serves their kind."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import rung
+
+
+def spec(id: str = "dit", kind: str = "dit", factory: Any = None) -> rung.ComponentSpec:
+    return rung.ComponentSpec(id, kind, factory or (lambda instance: object()))
+
+
+def test_a_component_is_built_once_per_variant() -> None:
+    instance = rung.ModelInstance(rung.Platform.cpu(), [spec()])
+    assert instance.component("dit") is instance.component("dit")
+    with pytest.warns(rung.FallbackWarning, match="no variant `fp8` of dit"):
+        assert instance.component("dit", "fp8") is not instance.component("dit")
+
+
+def test_builders_get_data_and_may_ask_for_other_components() -> None:
+    specs = [
+        spec("vae", "vae", lambda instance: instance.data["scale"]),
+        spec("dit", "dit", lambda instance: instance.component("vae") + 1),
+    ]
+    assert rung.ModelInstance(rung.Platform.cpu(), specs, data={"scale": 3}).component("dit") == 4
+
+
+def test_an_unknown_component_has_a_suggestion() -> None:
+    with pytest.raises(KeyError, match="did you mean `dit`"):
+        rung.ModelInstance(rung.Platform.cpu(), [spec()]).component("dti")
+
+
+def test_an_unknown_kind_is_an_error() -> None:
+    with pytest.raises(rung.UnknownKind, match="did you mean `vae`"):
+        rung.ModelInstance(rung.Platform.cpu(), [spec(kind="vea")]).component("dit")
+
+
+def test_two_components_of_one_id() -> None:
+    with pytest.raises(ValueError, match="two components have the id `dit`"):
+        rung.ModelInstance(rung.Platform.cpu(), [spec(), spec()])
+
+
+def test_what_a_builder_raises_passes_through_and_is_tried_again() -> None:
+    calls = []
+
+    def factory(instance: rung.ModelInstance) -> str:
+        calls.append(1)
+        if len(calls) == 1:
+            raise MemoryError("weights do not fit")
+        return "built"
+
+    instance = rung.ModelInstance(rung.Platform.cpu(), [spec(factory=factory)])
+    with pytest.raises(MemoryError, match="weights do not fit"):
+        instance.component("dit")
+    assert instance.component("dit") == "built"
+
+
+def test_threads_build_a_component_once() -> None:
+    built = []
+    start = threading.Barrier(8)
+    instance = rung.ModelInstance(rung.Platform.cpu(), [spec(factory=lambda _: built.append(1) or object())])
+    found: list[Any] = []
+
+    def ask() -> None:
+        start.wait()
+        found.append(instance.component("dit"))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(built) == 1
+    assert len(set(map(id, found))) == 1

@@ -1,0 +1,380 @@
+"""`Platform` and `KernelTable`: detection, binding, falls and what is said about them."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import rung
+from rung.facts import Facts
+from rung.probes import LiveObserver
+
+if TYPE_CHECKING:
+    from conftest import Load
+
+FACTS = Path(__file__).parent / "facts"
+
+ACME = """\
+manifest: 1
+backend: acme
+arrays: numpy
+hint: "pip install acme"
+kernels:
+  flow_match_step:
+    - {device: cpu, arch: numpy, impl: "acme.kernels:step", when: {module: %s}}
+"""
+STEP = "def step(sample, velocity, sigma, sigma_next):\n    return sample + (sigma_next - sigma) * velocity\n"
+
+
+def on_cpu(table: rung.Table, **given: Any) -> rung.Platform:
+    return rung.Platform.of("cpu", "generic", arrays="numpy", table=table, **given)
+
+
+class TestDetect:
+    def test_this_machine_has_a_cpu(self) -> None:
+        platform = rung.detect(device="cpu")
+        assert (platform.device, platform.arrays, platform.device_chain) == ("cpu", "numpy", ("cpu",))
+        assert platform.arch_chain()[-1] == "generic"
+
+    def test_twice_is_the_same_platform(self) -> None:
+        assert rung.detect(device="cpu") is rung.detect(device="cpu")
+
+    @pytest.mark.parametrize(
+        ("file", "device", "arch"),
+        [
+            ("h200.yaml", "cuda", "sm_90"),
+            ("mi300x.yaml", "rocm", "gfx942"),
+            ("strix_halo_gfx1151.yaml", "rocm", "gfx1151"),
+            ("m3_mac.yaml", "mps", "apple9"),
+            ("arc_b580.yaml", "xpu", "bmg_g21"),
+            ("x86_v3_cpu.yaml", "cpu", "x86_64_v3"),
+        ],
+    )
+    def test_recorded_machines_answer(self, file: str, device: str, arch: str) -> None:
+        platform = rung.detect(facts=Facts.load(FACTS / file))
+        assert (platform.device, platform.arch) == (device, arch)
+        assert platform.resolve("flow_match_step").cell is not None
+
+    def test_a_recorded_gpu_with_a_cuda_build_of_torch_gets_the_gpu_cell(self) -> None:
+        platform = rung.detect(facts=Facts.load(FACTS / "h100_hopper_torch_cu130.yaml"))
+        outcome = platform.resolve("flow_match_step")
+        assert outcome.cell is not None
+        assert outcome.cell.id == "torch/flow_match_step@cuda.torch#default"
+        assert outcome.falls == ()
+
+    def test_kernels_of_a_recorded_machine_do_not_run_here(self) -> None:
+        platform = rung.detect(facts=Facts.load(FACTS / "h200.yaml"))
+        with pytest.raises(rung.ForeignFactsError, match=r"h200\.yaml"):
+            platform.kernels["flow_match_step"]
+
+    def test_live_facts_with_overrides_run(self) -> None:
+        facts = rung.detect(device="cpu").facts.override({"modules": {"torch": False}})
+        kernel = rung.Platform.of("cpu", "generic", arrays="numpy", facts=facts).kernels["flow_match_step"]
+        assert kernel(np.ones(2), np.ones(2), 1.0, 0.5).tolist() == [0.5, 0.5]
+
+    def test_cards_that_differ_offer_portable_code_and_say_so(self) -> None:
+        facts = Facts.load(FACTS / "mixed_cards.yaml")
+        with pytest.warns(rung.FallbackWarning, match="differ in arch"):
+            platform = rung.detect(facts=facts)
+        assert (platform.device, platform.arch) == ("cuda", "generic")
+        assert platform.arch_chain() == ("triton", "torch", "generic")
+
+    def test_a_card_can_be_named(self) -> None:
+        facts = Facts.load(FACTS / "mixed_cards.yaml")
+        cards = facts.devices("cuda")
+        assert isinstance(cards, tuple)
+        for card in cards:
+            platform = rung.detect(facts=facts, uuid=card.uuid)
+            assert platform.arch == card.arch
+            assert platform.card == card
+
+    def test_a_card_that_is_not_there(self) -> None:
+        with pytest.raises(rung.UnknownDevice, match="no card is `GPU-nope`"):
+            rung.detect(facts=Facts.load(FACTS / "h200.yaml"), uuid="GPU-nope")
+
+    def test_a_known_first_card_decides(self) -> None:
+        cards = [{"arch": "sm_120", "index": 1}, {"arch": "sm_103", "index": 0}]
+        facts = Facts.of({"facts": 1, "devices": {"cuda": cards}})
+        assert rung.detect(facts=facts).arch == "sm_103"
+
+    def test_the_stand_in_is_never_detected(self) -> None:
+        with pytest.raises(rung.UnknownDevice, match="never detected"):
+            rung.detect(device="accel")
+
+    def test_an_arch_nobody_can_read_is_generic(self) -> None:
+        facts = Facts.of({"facts": 1, "devices": {"cuda": [{"arch": "hopper"}]}})
+        with pytest.warns(rung.FallbackWarning, match="hopper"):
+            assert rung.detect(facts=facts).arch == "generic"
+
+    def test_a_device_that_cannot_be_told_is_passed_and_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+        facts = Facts.of({"facts": 1, "devices": {"cpu": [{"arch": "x86_64"}]}})
+        with caplog.at_level(logging.INFO, "rung"):
+            assert rung.detect(facts=facts).device == "cpu"
+        assert "could not tell whether there is a cuda device" in caplog.text
+
+    def test_under_strict_it_is_an_error(self) -> None:
+        facts = Facts.of({"facts": 1, "devices": {"cpu": [{"arch": "x86_64"}]}})
+        with pytest.raises(rung.FallError, match="could not tell whether there is a cuda device"):
+            rung.detect(facts=facts, profile="strict")
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("call", "error", "hint"),
+        [
+            (lambda: rung.Platform.of("cudda", "sm_90"), rung.UnknownDevice, "did you mean `cuda`"),
+            (lambda: rung.Platform.of("cuda", "sm_9O"), rung.UnknownArch, "did you mean `sm_90`"),
+            (lambda: rung.Platform.of("cpu", "generic", profile="stict"), rung.UnknownProfile, "`strict`"),
+            (lambda: rung.Platform.cpu().kernels["flow_step"], rung.UnknownOp, "did you mean `flow_sde_step`"),
+            (lambda: rung.Platform.cpu().kernels["flow_mach_step"], rung.UnknownOp, "did you mean `flow_match_step`"),
+            (lambda: rung.Platform.cpu().resolve("nope"), rung.UnknownOp, "unknown op `nope`"),
+            (lambda: rung.Platform.cpu().resolve_component("dti"), rung.UnknownKind, "did you mean `dit`"),
+        ],
+        ids=["device", "arch", "profile", "op", "op-typo", "resolve", "kind"],
+    )
+    def test_unknown_names_are_key_errors_with_a_hint(self, call: Any, error: type[KeyError], hint: str) -> None:
+        with pytest.raises(error) as caught:
+            call()
+        assert isinstance(caught.value, KeyError)
+        assert hint in str(caught.value)
+
+    def test_unknown_arrays(self) -> None:
+        with pytest.raises(ValueError, match="unknown arrays 'jax'"):
+            rung.Platform.of("cpu", "generic", arrays="jax")
+
+    def test_an_unknown_op_is_no_attribute(self) -> None:
+        assert not hasattr(rung.Platform.cpu().kernels, "nope")
+
+    @pytest.mark.parametrize("spelling", ["sm_90", "sm90", "SM_90", "sm-90", "sm_90a"])
+    def test_spellings_of_an_arch(self, spelling: str) -> None:
+        assert rung.Platform.of("cuda", spelling).arch == "sm_90"
+
+
+class TestKernels:
+    def test_a_bound_kernel_is_the_implementation_itself(self) -> None:
+        from rung_backends.reference.solver import flow_match_step
+
+        kernels = rung.Platform.cpu().kernels
+        assert kernels["flow_match_step"] is flow_match_step
+        assert kernels.flow_match_step is flow_match_step
+        assert kernels.get("flow_match_step") is flow_match_step
+        assert kernels.require("flow_match_step") is flow_match_step
+
+    def test_the_table_knows_its_ops(self) -> None:
+        kernels = rung.Platform.cpu().kernels
+        assert list(kernels) == ["flow_match_step", "flow_sde_step"]
+        assert len(kernels) == 2
+        assert "flow_match_step" in kernels
+        assert "nope" not in kernels
+
+    def test_a_bridged_kernel_is_one_object_too(self) -> None:
+        torch = pytest.importorskip("torch")
+        facts = rung.detect(device="cpu").facts.override({"modules": {"torch": False}})
+        platform = rung.Platform.of("cpu", "generic", arrays="torch", facts=facts)
+        with pytest.warns(rung.FallbackWarning, match="the numpy reference serves"):
+            step = platform.kernels["flow_match_step"]
+        assert platform.kernels["flow_match_step"] is step
+        sample = torch.ones(2, 3, dtype=torch.bfloat16)
+        result = step(sample, sample, 1.0, 0.5)
+        assert (result.dtype, result.device) == (sample.dtype, sample.device)
+        assert result.tolist() == [[0.5] * 3] * 2
+        assert platform.explain("flow_match_step").bridged
+        assert "[bridged]" in str(platform.explain("flow_match_step"))
+
+    def test_a_fallback_between_devices_without_a_conversion_stays_bare(self) -> None:
+        from rung_backends.reference.solver import flow_match_step
+
+        facts = rung.detect(device="cpu").facts.override({"env": {"RUNG_DISABLE": "accel/*"}})
+        platform = rung.Platform.of("accel", "accel_v2", facts=facts)
+        with pytest.warns(rung.FallbackWarning, match="runs on cpu, not on accel"):
+            assert platform.kernels["flow_match_step"] is flow_match_step
+
+    def test_sixteen_threads_get_one_function_and_one_warning(self, load: Load) -> None:
+        table = load(ACME % "numpy", acme__kernels="raise PermissionError(13, 'no')\n", acme____init__="")
+        platform = on_cpu(table)
+        start = threading.Barrier(16)
+        found: list[Any] = []
+
+        def ask() -> None:
+            start.wait()
+            found.append(platform.kernels["flow_match_step"])
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            threads = [threading.Thread(target=ask) for _ in range(16)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert len(found) == 16
+        assert len(set(map(id, found))) == 1
+        assert len([w for w in caught if w.category is rung.FallbackWarning]) == 1
+
+    def test_the_first_resolution_logs_one_line(self, load: Load, caplog: pytest.LogCaptureFixture) -> None:
+        platform = on_cpu(load(ACME % "numpy", acme__kernels=STEP, acme____init__=""))
+        with caplog.at_level(logging.INFO, "rung"):
+            platform.kernels["flow_match_step"]
+            platform.kernels["flow_match_step"]
+        assert [r.message for r in caplog.records] == [
+            "resolved flow_match_step on cpu.generic with numpy arrays: acme/flow_match_step@cpu.numpy#default"
+        ]
+
+    def test_resolved_source_names_the_cell(self) -> None:
+        assert rung.Platform.cpu().kernels.resolved_source("flow_match_step").startswith("reference/")
+
+
+class TestFalls:
+    def test_a_warning_points_at_the_callers_line(self) -> None:
+        platform = rung.Platform.of("cpu", "generic", arrays="numpy", facts=rung.detect().facts.override({}))
+        with pytest.warns(rung.FallbackWarning, match="no variant `turbo`") as caught:
+            platform.kernels.get("flow_match_step", "turbo")
+        assert caught[0].filename == __file__
+
+    def test_an_unknown_variant_is_served_by_the_default_and_said_once(self) -> None:
+        platform = rung.Platform.of("cpu", "generic", arrays="numpy", facts=rung.detect().facts.override({}))
+        with pytest.warns(rung.FallbackWarning, match="did you mean `fused`"):
+            step = platform.kernels.get("flow_match_step", "fusde")
+        assert platform.kernels.get("flow_match_step", "fusde") is step is platform.kernels["flow_match_step"]
+
+    @pytest.mark.parametrize(
+        ("body", "cause"),
+        [
+            ("raise PermissionError(13, 'not for you')\n", "raised PermissionError: [Errno 13] not for you"),
+            ("import ctypes\nctypes.CDLL('libdoes-not-exist.so.7')\n", "libdoes-not-exist.so.7: cannot open shared"),
+            ("raise SystemExit(3)\n", "raised SystemExit: 3"),
+            ("", "has no `step`"),
+            ("from os import system as step\n", "outside the allowed packages"),
+            ("step = 3\n", "not a function"),
+        ],
+        ids=["permission", "library", "exit", "missing", "re-exported", "no-function"],
+    )
+    def test_a_broken_rung_is_said_and_the_next_serves(self, load: Load, body: str, cause: str) -> None:
+        table = load(ACME % "numpy", acme__kernels=body, acme____init__="")
+        platform = on_cpu(table)
+        with pytest.warns(rung.FallbackWarning) as caught:
+            step = platform.kernels["flow_match_step"]
+        (warning,) = caught
+        message = str(warning.message)
+        assert "acme/flow_match_step@cpu.numpy#default" in message
+        assert cause in message or (cause == "not a function" and "outside the allowed" in message)
+        assert "pip install acme" in message
+        assert step is rung.Platform.cpu().kernels["flow_match_step"]
+        rung_ = platform.explain("flow_match_step").rungs[0]
+        assert rung_.verdict == "broken"
+        strict = on_cpu(table, profile="strict")
+        with pytest.raises(rung.FallError) as error:
+            strict.kernels["flow_match_step"]
+        text = str(error.value)
+        assert "acme/flow_match_step@cpu.numpy#default" in text
+        assert "acme.yaml:7" in text
+        assert "pip install acme" in text
+
+    def test_what_is_missing_is_named_with_the_hint(self, load: Load) -> None:
+        platform = on_cpu(load(ACME % "not_there_at_all", acme__kernels=STEP, acme____init__=""))
+        text = str(platform.explain("flow_match_step"))
+        assert "`not_there_at_all` is not installed" in text
+        assert "hint: pip install acme" in text
+        assert "acme.yaml:7" in text
+
+    def test_require_names_the_cell_the_place_and_the_hint(self, load: Load) -> None:
+        platform = on_cpu(load(ACME % "not_there_at_all", acme__kernels=STEP, acme____init__=""))
+        with pytest.raises(rung.FallError, match="nothing serves variant `fused`"):
+            platform.kernels.require("flow_match_step", "fused")
+        # Every other rung said no and the caller holds numpy arrays on a CPU: the reference is the answer, not a fall.
+        assert platform.kernels.require("flow_match_step") is rung.Platform.cpu().kernels["flow_match_step"]
+
+    def test_require_of_a_gpu_kernel_that_is_not_here(self) -> None:
+        platform = rung.Platform.of("cuda", "sm_90", arrays="torch", facts=Facts.load(FACTS / "x86_v3_cpu.yaml"))
+        live = rung.detect(device="cpu").facts.override({"devices": {"cuda": []}, "modules": {"torch": "2.13.0+cpu"}})
+        platform = rung.Platform.of("cuda", "sm_90", arrays="torch", facts=live)
+        with pytest.raises(rung.FallError) as caught:
+            platform.kernels.require("flow_match_step")
+        text = str(caught.value)
+        assert "torch/flow_match_step@cuda.torch#default" in text
+        assert "manifests/backends/torch.yaml:" in text
+        assert "install a build of PyTorch for CUDA" in text
+
+
+class TestProbes:
+    DEVICE = """\
+manifest: 1
+devices:
+  npu:
+    summary: A device whose probe misbehaves.
+    detect: "acme.probe:detect"
+    falls_back_to: cpu
+    arrays: [numpy]
+    archs: {npu1: {}}
+backend: acme
+arrays: numpy
+hint: "fix the npu driver"
+kernels:
+  flow_match_step:
+    - {device: npu, arch: npu1, impl: "acme.kernels:step", when: {device: npu}}
+"""
+
+    @pytest.mark.parametrize(
+        ("body", "reason"),
+        [
+            ("def detect(host):\n    raise RuntimeError('driver wedged')\n", "RuntimeError: driver wedged"),
+            (
+                "import threading\ndef detect(host):\n    threading.Event().wait()\n",
+                "took longer than",
+            ),
+            ("def detect(host):\n    raise SystemExit(1)\n", "SystemExit"),
+            ("def detect(host):\n    return ['npu1']\n", "gave str, not rung.DeviceFact"),
+            ("raise OSError('libnpu.so: bad ELF')\n", "libnpu.so: bad ELF"),
+        ],
+        ids=["raises", "hangs", "exits", "wrong-type", "broken-import"],
+    )
+    def test_start_up_survives_and_the_rung_reads_could_not_tell(self, load: Load, body: str, reason: str) -> None:
+        table = load(self.DEVICE, acme__probe=body, acme__kernels=STEP, acme____init__="")
+        detectors = {"npu": "acme.probe:detect", "cpu": "rung.probes.cpu:detect"}
+        facts = Facts(observer=LiveObserver(detectors, table.roots, limit=0.1))
+        platform = rung.Platform.of("npu", "npu1", table=table, facts=facts)
+        outcome = platform.explain("flow_match_step")
+        assert outcome.rungs[0].verdict == "unknown"
+        assert reason in outcome.rungs[0].reason
+        assert "could not tell" in str(outcome)
+        with pytest.warns(rung.FallbackWarning, match="runs on cpu, not on npu"):
+            assert platform.kernels["flow_match_step"] is rung.Platform.cpu().kernels["flow_match_step"]
+        strict = rung.Platform.of("npu", "npu1", table=table, facts=facts, profile="strict")
+        with pytest.raises(rung.FallError) as caught:
+            strict.kernels["flow_match_step"]
+        text = str(caught.value)
+        assert "acme/flow_match_step@npu.npu1#default" in text
+        assert "acme.yaml:14" in text
+        assert "fix the npu driver" in text
+
+
+class TestVariables:
+    def test_disable_only_narrows(self, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+        table = load(ACME % "numpy", acme__kernels=STEP, acme____init__="")
+        first = on_cpu(table).resolve("flow_match_step").cell
+        assert first is not None
+        assert first.backend == "acme"
+        monkeypatch.setenv("RUNG_DISABLE", "acme/*")
+        outcome = on_cpu(table).resolve("flow_match_step")
+        assert outcome.rungs[0].reason == "disabled by RUNG_DISABLE=acme/*"
+        assert outcome.cell is not None
+        assert outcome.cell.backend == "reference"
+
+    def test_the_profile_comes_from_the_environment_unless_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("RUNG_PROFILE", "strict")
+        assert rung.Platform.of("cpu", "generic").profile == "strict"
+        assert rung.Platform.of("cpu", "generic", profile="default").profile == "default"
+        assert rung.detect(device="cpu").profile == "strict"
+
+    def test_an_unknown_variable_warns_once_with_a_suggestion(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys.modules["rung.load"], "_warned", set())
+        monkeypatch.setenv("RUNG_PROFIL", "strict")
+        with pytest.warns(rung.RungWarning, match="RUNG_PROFIL means nothing to rung: did you mean RUNG_PROFILE"):
+            rung.Platform.of("cpu", "generic")
+        rung.Platform.of("cpu", "generic")

@@ -1,0 +1,77 @@
+"""The README's examples, run as they stand."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rung
+from rung.cli import main
+
+if TYPE_CHECKING:
+    import pytest
+
+    from conftest import Write
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.S)
+
+
+def test_the_first_calls_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    names: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rung.FallbackWarning)
+        for block in blocks("python")[:2]:
+            exec(block, names)
+    assert callable(names["step"])
+    assert "flow_match_step on " in capsys.readouterr().out
+
+
+def test_the_first_manifest_works_with_the_commands_below_it(
+    write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (manifest,) = blocks("yaml")
+    module = blocks("python")[2]
+    monkeypatch.chdir(write({"my_manifests/fast_cpu.yaml": manifest, "fast_cpu.py": module}))
+    commands = [
+        line.removeprefix("$ rung ").partition("#")[0].split()
+        for line in README.splitlines()
+        if line.startswith("$ rung") and "my_manifests" in line
+    ]
+    assert len(commands) == 3
+    for command in commands:
+        assert main(command) == 0, command
+    assert "fast_cpu/flow_match_step@cpu.x86_64_v3#default" in capsys.readouterr().out
+    table = rung.load(["my_manifests"], allow=["fast_cpu"])
+    facts = rung.Facts.of({"facts": 1, "cpu": {"flags": ["avx2", "fma"]}})
+    platform = rung.Platform.of("cpu", "x86_64_v4", arrays="numpy", table=table, facts=facts)
+    cell = platform.resolve("flow_match_step").cell
+    assert cell is not None
+    assert cell.backend == "fast_cpu"
+
+
+def test_the_explanation_shown_is_what_explain_prints() -> None:
+    shown = next(b for b in blocks("console") if "fall on device" in b).partition("\n")[2]
+    facts = rung.Facts.of({
+        "facts": 1,
+        "modules": {"torch": "2.13.0"},
+        "files": {f"torch/lib/{name}": True for name in ("libtorch_cuda.so", "torch_cuda.dll")},
+        "devices": {"cuda": [], "cpu": [{"arch": "x86_64_v3"}]},
+    })  # fmt: skip
+    platform = rung.Platform.of("cuda", "sm_90", facts=facts, table=rung.load())
+    printed = re.sub(r"\(\S*?manifests/", "(manifests/", str(platform.explain("flow_match_step")))
+    assert printed == shown.rstrip("\n")
+
+
+def test_every_link_leads_somewhere() -> None:
+    for name in ("README.md", "CONTRIBUTING.md", "docs/decisions/README.md", "examples/digits/README.md"):
+        page = ROOT / name
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{name}: {target}"
