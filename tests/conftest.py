@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 import rung
 from rung.bind import FAILURES
@@ -14,6 +15,10 @@ from rung.bind import FAILURES
 # Threads of numpy and torch that wait for each other make a shared machine many times slower, and gain nothing here.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+
+# The same examples in every run: a failure is one everybody can see.
+settings.register_profile("rung", derandomize=True, deadline=None)
+settings.load_profile("rung")
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

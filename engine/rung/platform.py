@@ -15,7 +15,6 @@ import warnings
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
-from weakref import WeakKeyDictionary
 
 from rung import lattice, probes
 from rung.bind import bind
@@ -42,18 +41,14 @@ if TYPE_CHECKING:
 __all__ = ["Buildable", "KernelTable", "Platform", "detect", "live_facts_of"]
 
 _lock = threading.Lock()
-_facts: WeakKeyDictionary[Table, Facts] = WeakKeyDictionary()
-_platforms: WeakKeyDictionary[Table, dict[tuple[str, ...], Platform]] = WeakKeyDictionary()
 
 
 def live_facts_of(table: Table) -> Facts:
     """Give the facts of this machine for a table's devices: observed once per process and table."""
-    found = _facts.get(table)
+    found: Facts | None = table.memo.get(Facts)
     if found is None:
         detectors = {name: d.detect for name, d in table.devices.items() if d.detect is not None}
-        made = probes.live_facts(detectors, table.roots)
-        with _lock:
-            found = _facts.setdefault(table, made)
+        found = table.memo.setdefault(Facts, probes.live_facts(detectors, table.roots))
     return found
 
 
@@ -356,11 +351,11 @@ class Platform:
         disabled = facts.env("RUNG_DISABLE")
         globs = tuple(disabled.replace(",", " ").split()) if isinstance(disabled, str) else ()
         context = Context(table, device, arch, arrays, facts, policy, globs)
-        if facts is not _facts.get(table):
+        if facts is not table.memo.get(Facts):
             return cls(context, card)
-        key = (device, arch, arrays, policy.name, card.uuid if card else "", *globs)
-        with _lock:
-            return _platforms.setdefault(table, {}).setdefault(key, cls(context, card))
+        key = (cls, device, arch, arrays, policy.name, card, globs)
+        made: Platform = table.memo.setdefault(key, cls(context, card))
+        return made
 
     @classmethod
     def cpu(cls) -> Platform:

@@ -6,7 +6,7 @@ Owns the record and the questions that need nothing but it. Knows no YAML; the a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rung.diagnostics import UnknownDevice, UnknownKind, UnknownOp, UnknownProfile, did_you_mean
 
@@ -30,12 +30,13 @@ class Wanted:
     probes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """All declared entries. `kernels` and `components` hold the cells of each op and kind, sorted by id.
 
     `predicates` holds named ones and, under their text, inline ones; `named` are the declared names.
-    `roots` are the top-level packages cells may bind.
+    `roots` are the top-level packages cells may bind. `memo` is for upper layers, to keep what they derive from
+    this table for as long as there is one.
     """
 
     devices: Mapping[str, Device]
@@ -48,6 +49,7 @@ class Table:
     kernels: Mapping[str, tuple[Cell, ...]]
     components: Mapping[str, tuple[Cell, ...]]
     roots: frozenset[str] = field(default_factory=frozenset)
+    memo: dict[object, Any] = field(default_factory=dict, repr=False)
 
     def op(self, name: str) -> Op:
         """Give an op; raise UnknownOp with a suggestion."""

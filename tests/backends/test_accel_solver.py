@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
@@ -68,6 +68,7 @@ def test_euler_on_anything(op: Op, data: tuple[NDArray[Any], ...], step: tuple[f
 
 
 @pytest.mark.parametrize("op", SDE, ids=name)
+@example((np.array([0.0]), np.array([0.0]), np.array([13.0])), (9.2e-154, 2.2e-313), 1.0)  # the density underflows
 @given(data=arrays, step=steps, noise_scale=st.floats(1e-3, 2.0) | st.just(0.0))
 def test_sde_on_anything(op: Op, data: tuple[NDArray[Any], ...], step: tuple[float, float], noise_scale: float) -> None:
     x, v, other = data

@@ -148,3 +148,11 @@ def test_float32_samples_are_judged_where_they_are_not_where_they_were_drawn() -
     assert abs(z - 1.1) > 1e-4  # the rounding that this is about
     expected = -0.5 * z**2 - math.log(wide_std) - 0.5 * math.log(2 * math.pi)
     assert log_prob.item() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_sample_too_far_away_has_log_probability_minus_infinity_without_a_warning(dtype: str) -> None:
+    x = np.zeros((1, 2), dtype)
+    far = np.full((1, 2), np.finfo(dtype).max, dtype)
+    log_prob = flow_sde_step(x, x, 1e-3, 1e-4, prev_sample=far)[1]
+    assert log_prob.tolist() == [-np.inf]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 __all__ = [
     "flow_match_step",
@@ -34,7 +34,11 @@ Lanes = NDArray[np.float64]
 TILE = 256
 """How many elements the vector unit takes at once."""
 
+# A result beyond its dtype's range is infinite and needs no warning.
+_QUIET = np.errstate(over="ignore")
 
+
+@_QUIET
 def flow_match_step(sample: Array, velocity: Array, sigma: float, sigma_next: float) -> Array:
     """Take one Euler step, sample + (sigma_next - sigma) * velocity, on the scalar unit.
 
@@ -45,6 +49,7 @@ def flow_match_step(sample: Array, velocity: Array, sigma: float, sigma_next: fl
     return _store([x + dt * v for x, v in zip(_scalars(sample), _scalars(velocity), strict=True)], sample)
 
 
+@_QUIET
 def flow_match_step_tiled(sample: Array, velocity: Array, sigma: float, sigma_next: float) -> Array:
     """Take one Euler step, sample + (sigma_next - sigma) * velocity, on the vector unit.
 
@@ -59,6 +64,7 @@ def flow_match_step_tiled(sample: Array, velocity: Array, sigma: float, sigma_ne
     return out.reshape(sample.shape)
 
 
+@_QUIET
 def flow_match_step_fused(sample: Array, velocity: Array, sigma: float, sigma_next: float) -> Array:
     """Take one Euler step, sample + (sigma_next - sigma) * velocity, within a single buffer.
 
@@ -72,6 +78,7 @@ def flow_match_step_fused(sample: Array, velocity: Array, sigma: float, sigma_ne
     return buffer.astype(sample.dtype, copy=False)
 
 
+@_QUIET
 def flow_sde_step(
     sample: Array,
     velocity: Array,
@@ -84,8 +91,8 @@ def flow_sde_step(
 ) -> tuple[Array, Array, Array, Array]:
     """Take one stochastic step of Flow-GRPO, with its log-probability, on the scalar unit.
 
-    With dt = sigma_next - sigma and s = noise_scale * sqrt(sigma / max(1 - sigma, -dt - 3 (1 - sigma))), the new sample is
-    normal with mean sample + (velocity + s**2 / (2 sigma) * (sample + (1 - sigma) * velocity)) * dt and
+    With dt = sigma_next - sigma and s = noise_scale * sqrt(sigma / max(1 - sigma, -dt - 3 (1 - sigma))), the new
+    sample is normal with mean sample + (velocity + s**2 / (2 sigma) * (sample + (1 - sigma) * velocity)) * dt and
     standard deviation s * sqrt(-dt); at sigma_next = 0 it is the Euler step. Source, guards, shapes, dtypes,
     ranges and errors: `rung_backends.reference.solver.flow_sde_step`. Draws its own noise, when it must, from
     a fresh `numpy.random.default_rng()`: no two calls agree.
@@ -105,7 +112,7 @@ def flow_sde_step(
     if plan.has_density:
         zs = [(point - mean) / plan.std for point, mean in zip(_scalars(after), means, strict=True)]
         for i in range(plan.batch):
-            energy = math.fsum(z * z for z in zs[i * plan.width : (i + 1) * plan.width])
+            energy = _total(z * z for z in zs[i * plan.width : (i + 1) * plan.width])
             log_probs[i] = plan.log_peak - 0.5 * (energy / plan.width)
     return (
         after.astype(sample.dtype),
@@ -115,6 +122,7 @@ def flow_sde_step(
     )
 
 
+@_QUIET
 def flow_sde_step_tiled(
     sample: Array,
     velocity: Array,
@@ -150,7 +158,7 @@ def flow_sde_step_tiled(
     log_prob = np.zeros(plan.batch)
     if plan.has_density:
         for i, row in enumerate(energy.reshape(plan.batch, plan.width)):
-            log_prob[i] = plan.log_peak - 0.5 * (math.fsum(row.tolist()) / plan.width)
+            log_prob[i] = plan.log_peak - 0.5 * (_total(row.tolist()) / plan.width)
     return (
         after.reshape(sample.shape),
         log_prob.astype(sample.dtype),
@@ -206,6 +214,14 @@ def _plan(
             pull = noise_scale * noise_scale * down / (2.0 * from_noise)
             keep, push = 1.0 - pull, -down - pull * (1.0 - sigma)
     return _Plan(keep, push, std, sample.shape[0], math.prod(sample.shape[1:]))
+
+
+def _total(energies: Iterable[float]) -> float:
+    """Add up without rounding errors; infinite where the sum is beyond a float."""
+    try:
+        return math.fsum(energies)
+    except OverflowError:
+        return math.inf
 
 
 def _descent(sigma: float, sigma_next: float) -> float:

@@ -21,8 +21,11 @@ __all__ = ["flow_match_step", "flow_sde_step"]
 Array = NDArray[np.floating[Any]]
 
 _HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
+# What lies beyond a dtype's range is infinite in every array library; numpy alone would warn of it, too.
+_OVERFLOW_IS_INFINITE = np.errstate(over="ignore")
 
 
+@_OVERFLOW_IS_INFINITE
 def flow_match_step(sample: Array, velocity: Array, sigma: float, sigma_next: float) -> Array:
     """Take one deterministic Euler step along the flow: ``sample + (sigma_next - sigma) * velocity``.
 
@@ -50,6 +53,7 @@ def flow_match_step(sample: Array, velocity: Array, sigma: float, sigma_next: fl
     return (x + (sigma_next - sigma) * v).astype(sample.dtype, copy=False)
 
 
+@_OVERFLOW_IS_INFINITE
 def flow_sde_step(
     sample: Array,
     velocity: Array,
@@ -165,7 +169,14 @@ def _log_prob(point: Array, mean: Array, std: float) -> NDArray[np.float64]:
         return np.zeros(batch)
     squares = np.square((point - mean) / std).reshape(batch, count)
     peak = -math.log(std) - _HALF_LOG_TAU
-    return np.array([peak - 0.5 * (math.fsum(row) / count) for row in squares.tolist()], dtype=np.float64)
+    return np.array([peak - 0.5 * (_sum(row) / count) for row in squares.tolist()], dtype=np.float64)
+
+
+def _sum(squares: list[float]) -> float:
+    try:
+        return math.fsum(squares)
+    except OverflowError:
+        return math.inf
 
 
 def _check_sigmas(sigma: float, sigma_next: float) -> tuple[float, float]:
