@@ -272,6 +272,8 @@ class TestResults:
             (torch.tensor([True]), np.ones(1, np.float32), "bool"),
             (torch.tensor([3]), np.ones(1, np.float32), "int64"),
             (torch.tensor([1j]), np.ones(1, np.complex128), "complex128"),
+            (torch.tensor([1j]), np.ones(1, np.float32), "complex64"),
+            (torch.tensor([1.5]), np.ones(1, np.complex64), "float32"),
             (torch.tensor([1.5], requires_grad=True), np.ones(1, np.float32), "float32"),
         ],
         ids=lambda value: value if isinstance(value, str) else str(value.dtype),

@@ -48,6 +48,7 @@ BASE: dict[str, Any] = {
         "maybe": {"env": "MAYBE"},
         "never": {"why": "pigs fly", "env": {"PIGS": "fly"}},
         "toolkit": {"module": "toolkit >=2"},
+        "sure": {"why": "there is a card", "device": "gpu"},
     },
     "ops": {
         op: {"summary": "An op.", "signature": "(x: array) -> array", "reference": f"acme.reference:{op}", **more}
@@ -266,6 +267,7 @@ class TestVerdicts:
             (None, "yes", "no condition"),
             ({"device": "gpu"}, "yes", "g11 was found"),
             ("never", "no", "PIGS is empty (needed: pigs fly)"),
+            ("sure", "yes", "g11 was found"),
             ({"module": "toolkit"}, "no", "`toolkit` is not installed"),
             ("maybe", "unknown", "the variable MAYBE is not recorded in these facts"),
             ({"not": "maybe"}, "unknown", "the variable MAYBE is not recorded in these facts"),
@@ -526,6 +528,12 @@ class TestRequired:
         outcome = resolve(table, "cpu.c2", "numpy", op, variant, required=True)
         assert ladder(outcome) == rungs
         assert (outcome.cell is None) is (not rungs)
+
+    def test_a_chain_that_leads_elsewhere_does_not_matter(self, table_of: Any) -> None:
+        ops = {**BASE["ops"], "chained": {**BASE["ops"]["chained"], "variants": {"exact": ["fast"]}}}
+        table = table_of({"ops": ops}, nn=("numpy", {"chained": [one(variant=["exact", "fast"])]}))
+        assert ladder(resolve(table, "cpu.c2", "numpy", "chained", "exact")) == ["nn@cpu.numpy#fast", "reference"]
+        assert ladder(resolve(table, "cpu.c2", "numpy", "chained", "exact", required=True)) == ["nn@cpu.numpy#exact"]
 
     def test_nothing_of_that_variant(self, table_of: Any) -> None:
         table = table_of(nn=("numpy", {"plain": [one(variant="fast")]}))

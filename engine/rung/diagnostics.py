@@ -46,7 +46,7 @@ _MANY: Final = 2000
 
 @dataclass(frozen=True, slots=True, order=True)
 class Where:
-    """A place in a text file: 1-based lines and columns, the end exclusive."""
+    """A place in a text file: 1-based lines and columns, the end exclusive; no end where a whole file is meant."""
 
     path: str
     line: int = 1
@@ -55,7 +55,7 @@ class Where:
     end_column: int = 0
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}"
+        return f"{printable(self.path)}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Problem:
     def concise(self) -> str:
         """Give the finding on one line: `path:line:column: CODE message`."""
         where = self.where
-        place = f"{where.path}:{where.line}:{where.column}: " if where else ""
+        place = f"{where}:{where.column}: " if where else ""
         return f"{place}{self.code} {printable(self.message)}"
 
     def full(self, lines: Sequence[str] | None = None) -> str:
@@ -91,8 +91,8 @@ class Problem:
         out = [f"{self.severity}[{self.code}]: {printable(self.message)}"]
         where = self.where
         if where is not None:
-            out.append(f"  --> {where.path}:{where.line}:{where.column}")
-            if lines is not None and 0 < where.line <= len(lines):
+            out.append(f"  --> {where}:{where.column}")
+            if lines is not None and where.end_line and 0 < where.line <= len(lines):
                 out += _excerpt(where, lines[where.line - 1])
         out += [f"     = note: {printable(remark)} at {place}" for place, remark in self.related]
         if self.hint:

@@ -6,8 +6,10 @@ places. Judges nothing across entries except that a name is declared once: that 
 
 from __future__ import annotations
 
+import gc
 import os
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -32,7 +34,7 @@ from rung.shape import bad_places, may_stand_for, validate
 from rung.source import NOWHERE, Document, Node, read_path
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Iterator
 
     from pydantic import BaseModel
 
@@ -42,6 +44,7 @@ __all__ = [
     "Entry",
     "Manifests",
     "Unit",
+    "collector_paused",
     "manifest_files",
     "merge",
     "schemas",
@@ -225,12 +228,16 @@ def manifest_files(unit: Unit, problems: Problems | None = None) -> list[tuple[P
 
     Names that start with a dot are passed over. A link counts when it leads to a file inside the unit.
     """
-    if unit.path.is_file():
-        return [(unit.path, printable(unit.shown))]
     problems = problems if problems is not None else Problems()
-    base = unit.path.resolve()
+    try:
+        if unit.path.is_file():
+            return [(unit.path, printable(unit.shown))]
+        base = unit.path.resolve()
+    except (OSError, RuntimeError) as error:  # a loop of links is the latter up to Python 3.12
+        problems.add("RG001", Where(printable(unit.shown)), f"cannot be read: {error}")
+        return []
     found: list[tuple[Path, str]] = []
-    folders = [(unit.path, unit.shown.rstrip("/") + "/" if unit.shown else "")]
+    folders = [(unit.path, "" if unit.shown in ("", ".") else unit.shown.rstrip("/") + "/")]
     while folders:
         folder, prefix = folders.pop()
         try:
@@ -256,7 +263,7 @@ def manifest_files(unit: Unit, problems: Problems | None = None) -> list[tuple[P
 def _link_fault(link: os.DirEntry[str], base: Path) -> str:
     try:
         target = Path(link.path).resolve(strict=True)
-    except (OSError, RuntimeError):  # a loop is the latter up to Python 3.12
+    except (OSError, RuntimeError):
         return "a link that leads nowhere"
     return "" if target.is_relative_to(base) or not target.is_file() else "a link that leads out of its directory"
 
@@ -297,6 +304,19 @@ def _tree(data: Any) -> Node:
     return node
 
 
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause the garbage collector: manifests are many objects without cycles, and walking them takes half the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+@collector_paused()
 def merge(units: Iterable[Unit], local: Iterable[LocalRow] = ()) -> Manifests:
     """Read, validate and merge units. Every finding is in `problems`; what is sound is in the sections.
 
@@ -306,7 +326,11 @@ def merge(units: Iterable[Unit], local: Iterable[LocalRow] = ()) -> Manifests:
     taken: set[Path] = set()
     total = 0
     for unit in whole.units:
-        for path, shown in manifest_files(unit, whole.problems):
+        faults = len(whole.problems)
+        listed = manifest_files(unit, whole.problems)
+        if len(whole.problems) > faults:
+            whole.mentioned = None
+        for path, shown in listed:
             resolved = path.resolve()
             if resolved in taken:
                 continue
@@ -359,7 +383,8 @@ def _add_document(whole: Manifests, document: Document, unit: Unit) -> None:
     if version.__class__ is not int or version != 1:
         if not document.node(("manifest",)).bad:
             hint = "this rung reads `manifest: 1`"
-            message = f"`{shorten(str(version))}` is no manifest version"
+            shown = f'"{version}"' if isinstance(version, str) else str(version)
+            message = f"unsupported manifest version `{shorten(shown)}`"
             problems.add("RG005", document.where(("manifest",)), message, hint=hint)
         return
     places = [*bad_places(document.root)]
@@ -381,18 +406,31 @@ _WORD = re.compile(r"[A-Za-z0-9_.\-]+")
 
 
 def _remember_names(whole: Manifests, data: dict[str, Any]) -> None:
-    for section in _SECTIONS:
-        names = data.get(section)
-        if isinstance(names, dict):
-            whole.names(section).update(names)
-    if isinstance(data.get("backend"), str):
-        whole.names("backends").add(data["backend"])
+    """Note what a document declares before anything of it is rejected."""
+    for section, entries in data.items():
+        if section in _SECTIONS and isinstance(entries, dict):
+            whole.names(section).update(entries)
+        elif section == "backend" and isinstance(entries, str):
+            whole.names("backends").add(entries)
+        elif section not in ManifestFile.model_fields and whole.mentioned is not None:
+            whole.mentioned.update(_texts(entries))  # a misspelt section
     for section in _ROWS:
         for name, rows in _items(data.get(section)):
             for row in rows if isinstance(rows, list) else ():
                 variants = row.get("variant") if isinstance(row, dict) else None
                 listed = variants if isinstance(variants, list) else [variants]
                 whole.names(f"variants of {name}").update(v for v in listed if isinstance(v, str))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Give every key and text in some data."""
+    if isinstance(value, str):
+        yield value
+    for key, inner in _items(value):
+        yield key
+        yield from _texts(inner)
+    for inner in value if isinstance(value, list) else ():
+        yield from _texts(inner)
 
 
 def _items(value: Any) -> Iterable[tuple[str, Any]]:
@@ -495,18 +533,20 @@ def schemas() -> dict[str, dict[str, Any]]:
     }
     dialect = "https://json-schema.org/draft/2020-12/schema"
     return {
-        name: {"$schema": dialect, **_without_null(model.model_json_schema(by_alias=True)), "title": title}
+        name: {"$schema": dialect, **_tightened(model.model_json_schema(by_alias=True)), "title": title}
         for name, (model, title) in titles.items()
     }
 
 
-def _without_null(schema: Any) -> Any:
-    """Take null out of a schema: a field may be left out, but the reader lets no null pass."""
+def _tightened(schema: Any) -> Any:
+    """Say in a schema what pydantic leaves out: no value is null, and a key that fits no pattern is illegal."""
     if isinstance(schema, list):
-        return [_without_null(item) for item in schema]
+        return [_tightened(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    out = {k: _without_null(v) for k, v in schema.items() if not (k == "default" and v is None)}
+    out = {k: _tightened(v) for k, v in schema.items() if not (k == "default" and v is None)}
+    if "patternProperties" in out:
+        out["additionalProperties"] = False
     if {"type": "null"} in out.get("anyOf", ()):
         rest = [choice for choice in out.pop("anyOf") if choice != {"type": "null"}]
         return {**rest[0], **out} if len(rest) == 1 else {"anyOf": rest, **out}

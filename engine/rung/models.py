@@ -7,13 +7,13 @@ Knows nothing of other files: whether a name exists is for `rung.rules`.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from rung.diagnostics import shorten
-from rung.entries import GENERIC
+from rung.diagnostics import did_you_mean, shorten
+from rung.entries import ARRAYS, GENERIC
 
 if TYPE_CHECKING:
     from typing import LiteralString
@@ -37,6 +37,10 @@ __all__ = [
 ]
 
 
+MAX_CHAIN: Final = 16
+MAX_TERMS: Final = 16
+
+
 class Model(BaseModel):
     """Base: nothing is coerced, nothing unknown passes."""
 
@@ -54,24 +58,30 @@ def _as_list(value: Any) -> Any:
 
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
-ArchName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.\-]*$", max_length=64)]
+ArchName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$", max_length=64)]
 ModuleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
 Text = Annotated[str, StringConstraints(min_length=1)]
 PythonPath = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z][A-Za-z0-9_]*$"),
 ]
-Arrays = Literal["numpy", "torch"]
+
+
+def _known_arrays(value: Any) -> Any:
+    if isinstance(value, str) and value not in ARRAYS:
+        raise _fault("RG311", f"unknown arrays `{shorten(value)}`", did_you_mean(value, ARRAYS))
+    return value
+
+
+Arrays = Annotated[Literal["numpy", "torch"], BeforeValidator(_known_arrays)]
 Artifact = Literal["native", "ptx", "source", "python"]
 Level = Literal["allow", "note", "warn", "error"]
 Names = Annotated[list[Name], Field(min_length=1)]
+Texts = Annotated[list[Text], Field(min_length=1)]
 ArchNames = Annotated[list[ArchName], Field(min_length=1)]
 OneOrMoreNames = Annotated[Names, BeforeValidator(_as_list, json_schema_input_type=Name | Names)]
 OneOrMoreArchs = Annotated[ArchNames, BeforeValidator(_as_list, json_schema_input_type=ArchName | ArchNames)]
-OneOrMoreTexts = Annotated[
-    Annotated[list[Text], Field(min_length=1)],
-    BeforeValidator(_as_list, json_schema_input_type=Text | list[Text]),
-]
+OneOrMoreTexts = Annotated[Texts, BeforeValidator(_as_list, json_schema_input_type=Text | Texts)]
 
 
 class ArchModel(Model):
@@ -194,8 +204,8 @@ class ExpressionModel(Model):
     """A node of a predicate: exactly one key besides `why`."""
 
     why: Text | None = Field(None, description="What this means, in words.")
-    all: Annotated[list[ExpressionLike], Field(min_length=1, max_length=16)] | None = None
-    any: Annotated[list[ExpressionLike], Field(min_length=1, max_length=16)] | None = None
+    all: Annotated[list[ExpressionLike], Field(min_length=1, max_length=MAX_TERMS)] | None = None
+    any: Annotated[list[ExpressionLike], Field(min_length=1, max_length=MAX_TERMS)] | None = None
     not_: ExpressionLike | None = Field(None, alias="not")
     module: ModuleLike | None = Field(
         None, description='An import name: `torch >=2.4`, or `{name: cv2, dist: opencv-python, version: ">=4"}`.'
@@ -237,7 +247,7 @@ class _ExpressionForms:
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         mapping = handler(core)
         name: JsonSchemaValue = {"type": "string", "description": "A predicate's name."}
-        terms = {"type": "array", "items": {"anyOf": [name, mapping]}, "minItems": 1, "maxItems": 16}
+        terms = {"type": "array", "items": {"anyOf": [name, mapping]}, "minItems": 1, "maxItems": MAX_TERMS}
         return {"anyOf": [name, terms, mapping]}
 
 
@@ -275,7 +285,15 @@ def _chain_form(value: Any) -> Any:
 ToleranceLike = Annotated[
     Tolerance, BeforeValidator(_tolerance_form, json_schema_input_type=Literal["exact"] | Tolerance)
 ]
-Chain = Annotated[list[Name], Field(min_length=1, max_length=16)]
+
+
+def _chain_length(value: Any) -> Any:
+    if isinstance(value, list) and len(value) > MAX_CHAIN:
+        raise _fault("RG408", f"a chain of {len(value)} variants exceeds the limit of {MAX_CHAIN}", "shorten it")
+    return value
+
+
+Chain = Annotated[list[Name], Field(min_length=1, max_length=MAX_CHAIN), BeforeValidator(_chain_length)]
 Chains = Annotated[dict[Name, Chain], BeforeValidator(_chain_form, json_schema_input_type=Chain | dict[Name, Chain])]
 
 
@@ -352,7 +370,7 @@ class BackendFile(Model):
 class ManifestFile(BackendFile):
     """One manifest file."""
 
-    manifest: Literal[1]
+    manifest: Literal[1] = Field(description="The version of the grammar, `manifest: 1`.")
     devices: dict[Name, DeviceModel] = {}
     predicates: dict[Name, ExpressionLike] = {}
     ops: dict[Name, OpModel] = {}

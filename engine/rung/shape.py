@@ -1,6 +1,6 @@
 """From pydantic's errors to problems at places.
 
-Owns the translation of error types to codes RG103, RG107 and RG201 to RG207, RG408 and RG802, and their wording.
+Owns the translation of error types to codes RG004, RG103, RG107, RG201 to RG206 and RG802, and their wording.
 Works with any model; knows none. A validator that knows better raises an error whose type is a rule code.
 """
 
@@ -145,7 +145,7 @@ def _named(loc: Loc) -> str:
     key = next((part for part in reversed(loc) if isinstance(part, str)), None)
     if key is None:
         return "the document"
-    return f"`{shorten(key)}`" if loc[-1] is key else f"an item of `{shorten(key)}`"
+    return f"`{shorten(key)}`" if isinstance(loc[-1], str) else f"an item of `{shorten(key)}`"
 
 
 class _Fault:
@@ -193,15 +193,16 @@ class _Fault:
         if kind == "too_short":
             return self.say("RG206", f"{name} is empty", "list something, or remove the key")
         if kind == "too_long":
-            code = "RG408" if {"variants", "chains"} & set(self.loc) else "RG004"
             count, limit = self.context["actual_length"], self.context["max_length"]
-            return self.say(code, f"{count} entries in {name} exceed the limit of {limit}", "shorten the list")
+            return self.say("RG004", f"{count} entries in {name} exceed the limit of {limit}", "shorten the list")
         if kind == "greater_than_equal":
-            return self.say("RG202", f"{name} is {_shown(self.value)}", f"it is at least {self.context['ge']:g}")
+            message = f"{name} must be at least {self.context['ge']:g}, not {_shown(self.value)}"
+            return self.say("RG202", message, self.about())
         return self.wrong_type()
 
     def say(self, code: str, message: str, hint: str) -> Problem:
-        return Problem(code, "error", self.document.where(self.loc, key=self.is_key), message, hint)
+        block = self.node.values is not None and self.node.line != self.node.end_line
+        return Problem(code, "error", self.document.where(self.loc, key=self.is_key or block), message, hint)
 
     def about(self) -> str:
         """Give what the model says of the field that the value belongs to."""
@@ -242,8 +243,8 @@ class _Fault:
                 return self.say("RG802", message, "name one public function, as `package.module:function`")
             return self.say("RG205", f"{shown} is no dotted path", "write it as `package.module:function`")
         if "A-Z" in pattern:
-            more = ", `.` and `-`" if "." in pattern else ""
-            hint = f"names have letters, digits, `_`{more}. {self.about()}".removesuffix(". ")
+            characters = "letters, digits, `_`, `.` and `-`" if "." in pattern else "letters, digits and `_`"
+            hint = f"names have {characters}. {self.about()}".removesuffix(". ")
             return self.say("RG205", f"{shown} is no legal name", hint)
         fixed = re.sub(r"[^a-z0-9_]", "_", value.lower())
         example = f", such as `{shorten(fixed)}`" if re.search(pattern, fixed) else ""

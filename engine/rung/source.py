@@ -63,6 +63,7 @@ _FAST: Any = getattr(yaml, "CBaseLoader", PureLoader)
 NOWHERE = yaml.Mark("", 0, 0, 0, "", 0)
 _TOO_MANY = (f"more than {MAX_FINDINGS} findings in this file", "the rest of it was not read: repair these first")
 _TOO_DEEP = (f"nesting deeper than the limit of {MAX_DEPTH}", "flatten the document")
+_EMPTY_HINT = "a file starts with its kind and version, such as `manifest: 1`"
 _SYNTAX_HINT = "quote text that contains `: ` or ` #`, or starts with one of []{},&*!|>'\"%@`"
 _SYNTAX_HINTS = {
     "mapping values are not allowed": "quote text that contains `: `, and check the indentation",
@@ -324,7 +325,7 @@ class _Builder:
         if self.root is None or self.root.data is None:
             self.root = None
             if documents < 2:
-                self.problems.add("RG003", Where(self.path), "the file is empty", hint="start with `manifest: 1`")
+                self.problems.add("RG003", Where(self.path), "the file is empty", hint=_EMPTY_HINT)
 
     def merges(self) -> bool:
         """Say whether the value about to come belongs to a merge key, which is reported already."""
@@ -338,7 +339,8 @@ class _Builder:
             self.report("RG105", event, f"anchor `&{shorten(event.anchor)}`", hint)
         if event.tag is not None:
             hint = "remove it: the field says what a value is"
-            self.report("RG104", event, f"tag `{shorten(event.tag)}`", hint)
+            shown = shorten(event.tag.replace("tag:yaml.org,2002:", "!!", 1))
+            self.report("RG104", event, f"tag `{shown}`", hint)
             node.bad = True
 
     def open(self, event: Any, data: dict[str, Any] | list[Any]) -> None:
@@ -436,7 +438,8 @@ class _Builder:
         frame = self.stack[-1]
         key = frame.key
         if text:
-            self.report("RG108", event, f"`{text}` is null, and no value may be", "quote it, or remove the key")
+            hint = f'write "{text}" if it is text, or remove the key'
+            self.report("RG108", event, f"null: `{text}` is no value", hint)
         elif key is None:
             what = "a key" if frame.node.items is None else "an item"
             self.report("RG108", event, f"null: {what} is missing here", "write it, or remove the line or comma")

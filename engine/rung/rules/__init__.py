@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from rung.manifest import collector_paused
 from rung.rules import predicates, references, safety, table
 from rung.source import MAX_FINDINGS
 
@@ -19,6 +20,7 @@ __all__ = ["RULES", "check"]
 RULES = (*references.RULES, *table.RULES, *predicates.RULES, *safety.RULES)
 
 
+@collector_paused()
 def check(whole: Manifests) -> None:
     """Run every rule and add what it finds, up to a limit for each rule, to the whole's problems."""
     for rule in RULES:

@@ -112,21 +112,23 @@ def _cycles(edges: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
     done: set[str] = set()
     told: set[str] = set()
     for start in sorted(edges):
-        path = {start: iter(edges[start])} if start not in done else {}  # in order of descent
-        while path:
-            node = next(reversed(path))
-            for following in path[node]:
-                if following in path and following not in told:
-                    members = [*path][[*path].index(following) :]
-                    told.update(members)
-                    turn = members.index(min(members))
-                    yield [*members[turn:], *members[: turn + 1]]
-                elif following in edges and following not in done and following not in path:
-                    path[following] = iter(edges[following])
-                    break
-            else:
-                del path[node]
+        stack = [(start, iter(edges[start]))] if start not in done else []
+        depth = {start: 0}  # of the names on the stack
+        while stack:
+            node, rest = stack[-1]
+            following = next((name for name in rest if name in edges and name not in done), None)
+            if following is None:
                 done.add(node)
+                del depth[node]
+                stack.pop()
+            elif following not in depth:
+                depth[following] = len(stack)
+                stack.append((following, iter(edges[following])))
+            elif following not in told:
+                members = [name for name, _ in stack[depth[following] :]]
+                told.update(members)
+                turn = members.index(min(members))
+                yield [*members[turn:], *members[: turn + 1]]
 
 
 def rg303(whole: Manifests) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rung import lattice
 from rung.bind import LOCAL
-from rung.diagnostics import Problem, did_you_mean
+from rung.diagnostics import Problem, did_you_mean, shorten
 from rung.entries import REFERENCE
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def rg202(whole: Manifests) -> Iterator[Problem]:
     for op in whole.ops.values():
         fault = _signature_fault(op.model.signature)
         if fault:
-            hint = 'write it as "(x: array, *, scale: float | None = None) -> array"'
+            hint = f'such as "(x: array, *, scale: float | None = None) -> array"; types: {", ".join(sorted(_TYPES))}'
             yield Problem("RG202", "error", op.at("signature"), f"`signature`: {fault}", hint)
 
 
@@ -46,7 +46,7 @@ def _signature_fault(signature: str) -> str:
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
         fault = _type_fault(argument.annotation)
         if fault:
-            return f"`{argument.arg}` {fault}"
+            return f"`{shorten(argument.arg)}` {fault}"
     for default in (*arguments.defaults, *arguments.kw_defaults):
         value = default.operand if isinstance(default, ast.UnaryOp) else default
         if not isinstance(value, ast.Constant | None):
@@ -58,11 +58,10 @@ def _signature_fault(signature: str) -> str:
 def _type_fault(annotation: ast.expr | None) -> str:
     if annotation is None:
         return "has no type"
-    hint = f"use {', '.join(sorted(_TYPES))} and `| None`"
     for node in ast.walk(annotation):
         match node:
             case ast.Name(id=name) if name not in _TYPES:
-                return f"has type `{name}`: {hint}"
+                return f"has type `{shorten(name)}`, which no signature may use"
             case ast.Subscript(value=ast.Name(id="tuple")) | ast.Name():
                 pass
             case ast.Constant(value=value) if value is None or value is ...:
@@ -70,7 +69,7 @@ def _type_fault(annotation: ast.expr | None) -> str:
             case ast.Tuple() | ast.BinOp() | ast.BitOr() | ast.Load():
                 pass
             case _:
-                return f"has no legal type: {hint}"
+                return "has a type that no signature may use"
     return ""
 
 
@@ -84,9 +83,9 @@ def rg204(whole: Manifests) -> Iterator[Problem]:
                 record = whole.device_records.get(device)
                 if record is None:
                     continue
-                targets = (whole.target(device, written) for written in row.arch)
-                wrong = (t for t in targets if lattice.is_target(record, t))
-                target = next((t for t in wrong if row.artifact not in lattice.artifacts(record, t)), None)
+                meant = (whole.target(device, written) for written in row.arch)
+                targets = (t for t in meant if lattice.is_target(record, t))
+                target = next((t for t in targets if row.artifact not in lattice.artifacts(record, t)), None)
                 if target is not None:
                     where = backend.at("kernels", op, index, "artifact")
                     message = f"code for `{target}` of `{device}` cannot be `{row.artifact}`"
@@ -97,11 +96,11 @@ def rg204(whole: Manifests) -> Iterator[Problem]:
 
 def rg309(whole: Manifests) -> Iterator[Problem]:
     """A backend that takes a reserved name."""
-    for name, what in ((REFERENCE, "made of the ops' references"), (LOCAL, "what is registered from Python")):
+    for name, what in ((REFERENCE, "the ops' references"), (LOCAL, "what is registered from Python")):
         backend = whole.backends.get(name)
         if backend is not None and backend.document.path:
-            message = f"`{name}` is the backend of {what}"
-            yield Problem("RG309", "error", backend.where, message, "choose another name")
+            hint = f"choose another name: `{name}` holds {what}"
+            yield Problem("RG309", "error", backend.where, f"`{name}` is a reserved backend name", hint)
 
 
 def rg401(whole: Manifests) -> Iterator[Problem]:

@@ -1,0 +1,47 @@
+"""Judging one manifest text or fixture together with the built-in manifests, as `rung check` does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rung.load import BUILTIN_ROOTS
+from rung.manifest import Manifests, Unit, merge
+from rung.resources import data_dir
+from rung.rules import check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+BUILTIN = Unit(data_dir("manifests"), "manifests", BUILTIN_ROOTS, "rung's own manifests")
+ROOTS = BUILTIN_ROOTS | {"acme"}
+
+
+def judged(*paths: Path, builtin: bool = True, roots: frozenset[str] | None = ROOTS) -> Manifests:
+    """Merge and check paths, each a unit shown by its name, after the built-in manifests."""
+    units = [Unit(path, path.name, roots, f"the manifests in {path.name}") for path in paths]
+    whole = merge([*([BUILTIN] if builtin else []), *units])
+    check(whole)
+    return whole
+
+
+def report(whole: Manifests) -> str:
+    """Give the findings as `rung check` prints them."""
+    lines = {document.path: document.lines for document in whole.documents}
+    found = (problem.full(lines.get(problem.where.path) if problem.where else None) for problem in whole.problems)
+    return "\n\n".join(found) + "\n"
+
+
+def concise(whole: Manifests) -> list[str]:
+    """Give each finding as `LINE:COLUMN CODE message`."""
+    return [p.concise().partition(":")[2].replace(": ", " ", 1) for p in whole.problems]
+
+
+def parts(directory: Path, name: str) -> list[Path]:
+    """Give the files of a fixture: its `bad.yaml` or `good.yaml`, after `other.yaml` where there is one."""
+    return [path for path in (directory / "other.yaml", directory / name) if path.exists()]
+
+
+def codes(problems: Iterable[object]) -> list[str]:
+    """Give the codes of findings, in report order."""
+    return [problem.code for problem in problems]  # type: ignore[attr-defined]
