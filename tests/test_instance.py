@@ -10,8 +10,8 @@ import pytest
 import rung
 
 
-def spec(id: str = "dit", kind: str = "dit", factory: Any = None) -> rung.ComponentSpec:
-    return rung.ComponentSpec(id, kind, factory or (lambda instance: object()))
+def spec(name: str = "dit", kind: str = "dit", factory: Any = None) -> rung.ComponentSpec:
+    return rung.ComponentSpec(name, kind, factory or (lambda instance: object()))
 
 
 def test_a_component_is_built_once_per_variant() -> None:
@@ -60,9 +60,14 @@ def test_what_a_builder_raises_passes_through_and_is_tried_again() -> None:
 
 
 def test_threads_build_a_component_once() -> None:
-    built = []
+    built: list[int] = []
+
+    def build(instance: rung.ModelInstance) -> object:
+        built.append(1)
+        return object()
+
     start = threading.Barrier(8)
-    instance = rung.ModelInstance(rung.Platform.cpu(), [spec(factory=lambda _: built.append(1) or object())])
+    instance = rung.ModelInstance(rung.Platform.cpu(), [spec(factory=build)])
     found: list[Any] = []
 
     def ask() -> None:

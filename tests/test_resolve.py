@@ -334,6 +334,16 @@ class TestVerdicts:
         assert outcome.cell is not None
         assert short(outcome.cell) == [*left, "reference"][0]
 
+    @pytest.mark.parametrize(
+        ("when", "given", "hint"),
+        [("never", {}, "get nn"), ("maybe", {}, ""), (None, {}, ""), ("never", {"disabled": ("nn/*",)}, "")],
+        ids=["no", "unknown", "yes", "disabled"],
+    )
+    def test_the_hint_is_for_what_is_missing(self, table_of: Any, when: Any, given: Any, hint: str) -> None:
+        outcome = resolve(table_of(nn=("numpy", {"plain": [one(when)]})), "cpu.c2", "numpy", **given)
+        assert outcome.rungs[0].hint == hint
+        assert ("hint: get nn" in str(outcome)) is bool(hint)
+
     def test_an_answer_settled_by_hand(self, table_of: Any) -> None:
         table = table_of(nn=("numpy", {"plain": [one({"use": "toolkit"})]}))
         assert short(resolve(table, "cpu.c2", "numpy").cell) == "reference"

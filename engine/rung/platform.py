@@ -320,7 +320,7 @@ class Platform:
                 cards = tuple(c for c in cards if uuid in (c.uuid, c.pci) or c.uuid.startswith(uuid))
                 if len(cards) > 1:
                     raise UnknownDevice(f"`{uuid}` fits several {name} cards: {', '.join(c.uuid for c in cards)}")
-            if not cards and (uuid is not None or (name != "cpu" and table.devices[name].detect is not None)):
+            if not cards and (uuid is not None or name != "cpu"):
                 continue
             if uuid is not None:
                 arch, why = lattice.read_arch(table.device(name), cards[0].arch), ""

@@ -44,6 +44,7 @@ __all__ = [
 BROKEN: Final = "broken"
 NOT_TRIED: Final = "not tried"
 _CPU: Final = "cpu"
+_DISABLED: Final = "disabled by RUNG_DISABLE="
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +88,7 @@ class Context:
             return Verdict(YES, "no condition")
         for glob in self.disabled:
             if fnmatchcase(cell.id, glob):
-                return Verdict(NO, f"disabled by RUNG_DISABLE={glob}")
+                return Verdict(NO, _DISABLED + glob)
         unknown: Verdict | None = None
         last = Verdict(YES, "no condition")
         for name in cell.needs:
@@ -148,6 +149,12 @@ class Rung:
     def where(self) -> str:
         """The place of the cell in its manifest, as `file:line`."""
         return str(self.cell.where) if self.cell.where.path else ""
+
+    @property
+    def hint(self) -> str:
+        """What to do about a rung that said no or is broken; "" for one that somebody disabled."""
+        missing = self.verdict in (NO, BROKEN) and not self.reason.startswith(_DISABLED)
+        return self.cell.hint if missing else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +250,8 @@ class Resolution:
             lines.append(f"       {words.get(rung.verdict, '')}{printable(rung.reason)}{where}")
             if rung.cell.degraded:
                 lines.append(f"       degraded: {printable(rung.cell.degraded)}")
-            if rung.verdict in (NO, BROKEN) and rung.cell.hint:
-                lines.append(f"       hint: {printable(rung.cell.hint)}")
+            if rung.hint:
+                lines.append(f"       hint: {printable(rung.hint)}")
         lines += [f"  fall on {fall.axis} ({fall.level}): {printable(fall.reason)}" for fall in self.falls]
         if self.refused is not None:
             lines.append(f"  refused: profile {self.profile} makes a fall on {self.refused.axis} an error")
