@@ -61,6 +61,7 @@ def load(write: Write) -> Load:
 
     def table(text: str, *, allow: tuple[str, ...] = ("acme",), **modules: str) -> rung.Table:
         files = {f"{name.replace('__', '/')}.py": body for name, body in modules.items()}
+        files.update({f"{name.partition('__')[0]}/__init__.py": "" for name in modules})
         root = write({"manifests/acme.yaml": text, **files})
         return rung.load([root / "manifests"], allow=allow)
 

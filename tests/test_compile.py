@@ -147,7 +147,7 @@ def test_a_cell_has_everything_its_row_and_file_say(compiled: Compile) -> None:
 def test_the_reference_of_an_op_is_a_cell(compiled: Compile) -> None:
     table = compiled(HEAD + "ops: {o: {summary: s, signature: '() -> array', reference: 'acme.r:f'}}\n", builtin=False)
     (cell,) = table.kernels["o"]
-    assert (cell.id, cell.arrays, cell.impl, cell.needs) == ("reference/o@cpu.generic#default", "numpy", "acme.r:f", ())
+    assert (cell.id, cell.arrays, cell.impl, cell.needs) == ("reference/o@cpu.numpy#default", "numpy", "acme.r:f", ())
     assert cell.is_reference
     assert str(cell.where) == "0.yaml:2"
 

@@ -47,7 +47,7 @@ def test_cells_that_are_not_usable_are_skipped_with_the_reason() -> None:
     ids=["sign", "dtype", "shape", "raises", "nothing", "broken"],
 )
 def test_a_kernel_that_disagrees_fails(load: Load, body: str, fault: str) -> None:
-    table = load(MANIFEST.format(arrays="numpy"), acme__kernels=body, acme____init__="")
+    table = load(MANIFEST.format(arrays="numpy"), acme__kernels=body)
     outcomes = [o for o in parity(backend="acme", table=table) if o.status == "failed"]
     assert outcomes
     assert fault in outcomes[0].detail
@@ -61,13 +61,13 @@ def step(sample, velocity, sigma, sigma_next):
         result[1, 2] += 1
     return result
 """
-    table = load(MANIFEST.format(arrays="numpy"), acme__kernels=wrong, acme____init__="")
+    table = load(MANIFEST.format(arrays="numpy"), acme__kernels=wrong)
     failed = [o for o in parity(backend="acme", table=table) if o.status == "failed"]
     assert failed == [] or "element [1, 2]" in failed[0].detail
 
 
 def test_an_honest_kernel_passes(load: Load) -> None:
-    table = load(MANIFEST.format(arrays="numpy"), acme__kernels=GOOD, acme____init__="")
+    table = load(MANIFEST.format(arrays="numpy"), acme__kernels=GOOD)
     outcomes = {o.dtype: o.status for o in parity(backend="acme", table=table)}
     assert outcomes["float64"] == outcomes["float32"] == "passed"
     assert outcomes["bfloat16"] == "skipped"

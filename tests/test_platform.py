@@ -197,7 +197,7 @@ class TestKernels:
             assert platform.kernels["flow_match_step"] is flow_match_step
 
     def test_sixteen_threads_get_one_function_and_one_warning(self, load: Load) -> None:
-        table = load(ACME % "numpy", acme__kernels="raise PermissionError(13, 'no')\n", acme____init__="")
+        table = load(ACME % "numpy", acme__kernels="raise PermissionError(13, 'no')\n")
         platform = on_cpu(table)
         start = threading.Barrier(16)
         found: list[Any] = []
@@ -218,7 +218,7 @@ class TestKernels:
         assert len([w for w in caught if w.category is rung.FallbackWarning]) == 1
 
     def test_the_first_resolution_logs_one_line(self, load: Load, caplog: pytest.LogCaptureFixture) -> None:
-        platform = on_cpu(load(ACME % "numpy", acme__kernels=STEP, acme____init__=""))
+        platform = on_cpu(load(ACME % "numpy", acme__kernels=STEP))
         with caplog.at_level(logging.INFO, "rung"):
             platform.kernels["flow_match_step"]
             platform.kernels["flow_match_step"]
@@ -256,7 +256,7 @@ class TestFalls:
         ids=["permission", "library", "exit", "missing", "re-exported", "no-function"],
     )
     def test_a_broken_rung_is_said_and_the_next_serves(self, load: Load, body: str, cause: str) -> None:
-        table = load(ACME % "numpy", acme__kernels=body, acme____init__="")
+        table = load(ACME % "numpy", acme__kernels=body)
         platform = on_cpu(table)
         with pytest.warns(rung.FallbackWarning) as caught:
             step = platform.kernels["flow_match_step"]
@@ -277,14 +277,14 @@ class TestFalls:
         assert "pip install acme" in text
 
     def test_what_is_missing_is_named_with_the_hint(self, load: Load) -> None:
-        platform = on_cpu(load(ACME % "not_there_at_all", acme__kernels=STEP, acme____init__=""))
+        platform = on_cpu(load(ACME % "not_there_at_all", acme__kernels=STEP))
         text = str(platform.explain("flow_match_step"))
         assert "`not_there_at_all` is not installed" in text
         assert "hint: pip install acme" in text
         assert "acme.yaml:7" in text
 
     def test_require_names_the_cell_the_place_and_the_hint(self, load: Load) -> None:
-        platform = on_cpu(load(ACME % "not_there_at_all", acme__kernels=STEP, acme____init__=""))
+        platform = on_cpu(load(ACME % "not_there_at_all", acme__kernels=STEP))
         with pytest.raises(rung.FallError, match="nothing serves variant `fused`"):
             platform.kernels.require("flow_match_step", "fused")
         # Every other rung said no and the caller holds numpy arrays on a CPU: the reference is the answer, not a fall.
@@ -335,7 +335,7 @@ kernels:
         ids=["raises", "hangs", "exits", "wrong-type", "broken-import"],
     )
     def test_start_up_survives_and_the_rung_reads_could_not_tell(self, load: Load, body: str, reason: str) -> None:
-        table = load(self.DEVICE, acme__probe=body, acme__kernels=STEP, acme____init__="")
+        table = load(self.DEVICE, acme__probe=body, acme__kernels=STEP)
         detectors = {"npu": "acme.probe:detect", "cpu": "rung.probes.cpu:detect"}
         facts = Facts(observer=LiveObserver(detectors, table.roots, limit=0.1))
         platform = rung.Platform.of("npu", "npu1", table=table, facts=facts)
@@ -356,7 +356,7 @@ kernels:
 
 class TestVariables:
     def test_disable_only_narrows(self, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-        table = load(ACME % "numpy", acme__kernels=STEP, acme____init__="")
+        table = load(ACME % "numpy", acme__kernels=STEP)
         first = on_cpu(table).resolve("flow_match_step").cell
         assert first is not None
         assert first.backend == "acme"
@@ -376,5 +376,12 @@ class TestVariables:
         monkeypatch.setattr(sys.modules["rung.load"], "_warned", set())
         monkeypatch.setenv("RUNG_PROFIL", "strict")
         with pytest.warns(rung.RungWarning, match="RUNG_PROFIL means nothing to rung: did you mean RUNG_PROFILE"):
+            rung.Platform.of("cpu", "generic")
+        rung.Platform.of("cpu", "generic")
+
+    def test_a_glob_that_disables_nothing_warns_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys.modules["rung.load"], "_warned", set())
+        monkeypatch.setenv("RUNG_DISABLE", "trch/*")
+        with pytest.warns(rung.RungWarning, match=r"RUNG_DISABLE=trch/\* matches no cell; did you mean `torch`"):
             rung.Platform.of("cpu", "generic")
         rung.Platform.of("cpu", "generic")

@@ -305,3 +305,11 @@ class TestHost:
     def test_a_program_that_is_not_there(self) -> None:
         with pytest.raises(OSError, match="no-such-program"):
             Host().run(["no-such-program"])
+
+
+def test_a_probe_that_asks_for_its_own_answer_could_not_tell(write: Write) -> None:
+    write({"selfish/__init__.py": "def ask(facts):\n    return facts.probe('selfish:ask')\n"})
+    facts = Facts(observer=LiveObserver({}, {"selfish"}))
+    answer = facts.probe("selfish:ask")
+    assert isinstance(answer, Unknown)
+    assert answer.why == "the probe `selfish:ask` asks for its own answer"

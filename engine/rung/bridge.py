@@ -7,7 +7,6 @@ an argument of it is met or must be made.
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -137,6 +136,8 @@ def _first_array(values: Iterable[Any]) -> Any:
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    import inspect
+
     try:
         return tuple(inspect.signature(function).parameters)
     except (TypeError, ValueError):  # written in C, without a signature

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rung import lattice
 from rung.bind import root_of
 from rung.diagnostics import ManifestError
-from rung.entries import AXES, DEFAULT, GENERIC, REFERENCE, Backend, Cell, Expression, Kind, LocalRow, Op, Profile
+from rung.entries import AXES, DEFAULT, REFERENCE, Backend, Cell, Expression, Kind, LocalRow, Op, Profile
 from rung.manifest import Manifests, Unit, merge
 from rung.predicates import describe
 from rung.rules import check
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["compile_manifests", "compile_units"]
 
 _CPU = "cpu"
+_NUMPY = "numpy"  # both the target and the arrays of a reference
 # What a profile that says nothing does; a profile's own `fall` and those it extends come over it.
 _LEVELS = {
     "device": "warn", "arch": "allow", "variant": "warn", "arrays": "note",
@@ -132,13 +133,13 @@ def _op(model: OpModel, name: str, whole: Manifests) -> Op:
 
 def _reference(op: Op) -> Cell:
     return Cell(
-        id=f"{REFERENCE}/{op.name}@{_CPU}.{GENERIC}#{DEFAULT}",
+        id=f"{REFERENCE}/{op.name}@{_CPU}.{_NUMPY}#{DEFAULT}",
         backend=REFERENCE,
         serves=op.name,
         device=_CPU,
-        arch=GENERIC,
+        arch=_NUMPY,
         variant=DEFAULT,
-        arrays="numpy",
+        arrays=_NUMPY,
         impl=op.reference,
         artifact="python",
         where=op.where,

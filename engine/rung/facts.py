@@ -101,7 +101,7 @@ class Facts:
     may be called from several threads: the first answer published is the one everybody gets.
     """
 
-    __slots__ = ("_observer", "_recorded", "_seen", "origin")
+    __slots__ = ("_asking", "_observer", "_recorded", "_seen", "origin")
 
     def __init__(
         self,
@@ -113,6 +113,7 @@ class Facts:
         self._recorded: dict[str, object] = deepcopy(dict(recorded or {}))
         self._observer = observer
         self._seen: dict[tuple[str, str], Any] = {}
+        self._asking: frozenset[str] = frozenset()
         self.origin = origin
 
     @classmethod
@@ -239,7 +240,15 @@ class Facts:
         observer = self._observer
         if observer is None:
             return self._missing(f"the answer of the probe `{path}`")
-        return self._observed("probe", path, lambda: observer.probe(path, self))
+        if path in self._asking:
+            return Unknown(f"the probe `{path}` asks for its own answer")
+        return self._observed("probe", path, lambda: observer.probe(path, self._as_seen_by(path)))
+
+    def _as_seen_by(self, path: str) -> Facts:
+        """Give these facts for a probe to ask, which may ask for everything but its own answer."""
+        inner = Facts(observer=self._observer, origin=self.origin)
+        inner._recorded, inner._seen, inner._asking = self._recorded, self._seen, self._asking | {path}
+        return inner
 
     def snapshot(
         self,

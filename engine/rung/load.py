@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rung.diagnostics import ManifestError, Problem, RungWarning, closest
+from rung.diagnostics import ManifestError, Problem, RungWarning, closest, did_you_mean
 from rung.resources import data_dir
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = [
     "load",
     "plugin_units",
     "units_of",
+    "warn_idle_globs",
     "warn_unknown_variables",
 ]
 
@@ -222,6 +224,16 @@ def _top_levels(dist: Distribution | None) -> Iterator[str]:
 
 
 _warned: set[str] = set()
+
+
+def warn_idle_globs(table: Table, globs: Iterable[str]) -> None:
+    """Warn once about each glob of RUNG_DISABLE that no cell's id matches: it is probably misspelt."""
+    for glob in globs:
+        if glob not in _warned and not any(fnmatchcase(cell.id, glob) for cell in table.cells()):
+            _warned.add(glob)
+            backends = {cell.backend for cell in table.cells()}
+            hint = did_you_mean(glob.partition("/")[0], backends)
+            warnings.warn(f"RUNG_DISABLE={glob} matches no cell; {hint}", RungWarning, stacklevel=4)
 
 
 def warn_unknown_variables(also: Iterable[str] = ()) -> None:

@@ -405,7 +405,11 @@ class FactsFile(Model):
     machine: Text | None = None
     python: Text | None = None
     cpu: CpuFact | None = None
-    modules: dict[str, Text | bool] = Field({}, description='Version, true or false; `"*": false` ends the list.')
+    modules: dict[str, Text | bool] = Field(
+        {},
+        description='Version, true or false; `"*": false` says: and nothing else.',
+        json_schema_extra={"properties": {"*": {"const": False}}},
+    )
     files: dict[str, bool] = Field({}, description="Files inside packages: `package/inner/path`.")
     devices: dict[Name, list[CardFact]] = Field({}, description="[] means: looked for, none found.")
     env: dict[str, str] = {}

@@ -28,7 +28,7 @@ from rung.diagnostics import (
 )
 from rung.entries import DEFAULT, GENERIC, Cell
 from rung.facts import Facts, Unknown
-from rung.load import default_table, warn_unknown_variables
+from rung.load import default_table, warn_idle_globs, warn_unknown_variables
 from rung.resolve import Context, Resolution, own_arch, walk
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def _announce(outcome: Resolution) -> None:
     noted, warned = reasons("note"), reasons("warn")
     logging.getLogger("rung").info(printable(f"resolved {outcome.summary()}" + (f"; {noted}" if noted else "")))
     if warned:
-        hints = dict.fromkeys(r.cell.hint for r in outcome.rungs if r.cell.hint and r.verdict in ("no", "broken"))
+        hints = dict.fromkeys(r.hint for r in outcome.rungs if r.hint)
         hint = f" (hint: {' / '.join(hints)})" if hints else ""
         _warn(printable(f"{outcome.summary()}; {warned}{hint}"))
 
@@ -350,6 +350,7 @@ class Platform:
             raise ValueError(f"unknown arrays {arrays!r}: rung knows `numpy` and `torch`")
         disabled = facts.env("RUNG_DISABLE")
         globs = tuple(disabled.replace(",", " ").split()) if isinstance(disabled, str) else ()
+        warn_idle_globs(table, globs)
         context = Context(table, device, arch, arrays, facts, policy, globs)
         if facts is not table.memo.get(Facts):
             return cls(context, card)

@@ -272,7 +272,7 @@ def scenes(draw: st.DrawFn) -> Scene:
         )
         for (device, target), variant in sorted(keys)
     ]
-    reference = Cell("reference/op@cpu.generic#default", "reference", "op", "cpu", "generic", "default", "numpy",
+    reference = Cell("reference/op@cpu.numpy#default", "reference", "op", "cpu", "numpy", "default", "numpy",
                      "b.reference:k", "python", NOWHERE)  # fmt: skip
     chains = draw(st.dictionaries(st.sampled_from(VARIANTS), st.permutations(VARIANTS).map(tuple), max_size=2))
     table = rung.Table(
