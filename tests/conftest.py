@@ -10,7 +10,6 @@ import pytest
 from hypothesis import settings
 
 import rung
-from rung.bind import FAILURES
 
 # Threads of numpy and torch that wait for each other make a shared machine many times slower, and gain nothing here.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -30,8 +29,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RUNG_DISABLE", "RUNG_PLUGINS", "RUNG_PROFILE"):
+    for name in ("RUNG_DISABLE", "RUNG_PROFILE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RUNG_PLUGINS", "off")  # whatever else is installed here
 
 
 @pytest.fixture
@@ -48,7 +48,6 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
         return tmp_path
 
     yield files
-    FAILURES.clear()
     for name in set(sys.modules) - before:
         file = getattr(sys.modules[name], "__file__", None) or ""
         if file.startswith(str(tmp_path)):

@@ -8,12 +8,12 @@ import importlib.machinery
 import math
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 import rung
-from rung.bind import FAILURES, bind, home, parse, provide, root_of
+from rung.bind import bind, home, is_installed, parse, provide, root_of, withdraw
 
 if TYPE_CHECKING:
     from conftest import Write
@@ -107,12 +107,11 @@ class TestBind:
         ],
         ids=lambda value: value.splitlines()[0] if value.splitlines() else "empty",
     )
-    def test_what_cannot_be_bound_says_why_and_is_remembered(self, write: Write, body: str, said: str) -> None:
+    def test_what_cannot_be_bound_says_why(self, write: Write, body: str, said: str) -> None:
         write({"acme_b/__init__.py": "", "acme_b/kernels.py": body + "\n"})
         with pytest.raises(rung.BindError) as caught:
             bind("acme_b.kernels:step", {"acme_b"})
         assert said in str(caught.value)
-        assert FAILURES["acme_b.kernels:step"] == str(caught.value)
 
     def test_a_broken_extension_module(self, write: Write) -> None:
         suffix = importlib.machinery.EXTENSION_SUFFIXES[0]
@@ -130,15 +129,6 @@ class TestBind:
         write({"acme_b.py": "raise KeyboardInterrupt\n"})
         with pytest.raises(KeyboardInterrupt):
             bind("acme_b:step", {"acme_b"})
-
-    def test_a_failure_is_forgotten_once_it_binds(self, write: Write) -> None:
-        with pytest.raises(rung.BindError):
-            bind("acme_b:step", {"acme_b"})
-        assert "acme_b:step" in FAILURES
-        write({"acme_b.py": STEP})
-        importlib.invalidate_caches()
-        assert bind("acme_b:step", {"acme_b"})(1) == 2
-        assert "acme_b:step" not in FAILURES
 
     @pytest.mark.parametrize(
         "body",
@@ -166,12 +156,18 @@ class TestBind:
 
 class TestLocal:
     def test_a_provided_object_has_a_path(self) -> None:
-        thing: Any = object()
-        path = provide("test_bind_thing", thing)
+        path = provide("test_bind_thing", max)
         assert path == "local:test_bind_thing"
-        assert bind(path, {"local"}) is thing
+        assert bind(path, {"local"}) is max
         with pytest.raises(rung.BindError, match="package `local` is not allowed"):
             bind(path, {"acme"})
+        withdraw([path])
+        with pytest.raises(rung.BindError, match="No module named 'local'"):
+            bind(path, {"local"})
+
+    def test_only_what_can_be_called_is_provided(self) -> None:
+        with pytest.raises(rung.BindError, match="42 is of type int, not a function"):
+            provide("test_bind_thing", 42)
 
 
 @pytest.mark.parametrize(
@@ -187,3 +183,11 @@ class TestLocal:
 )
 def test_home(found: object, module: str) -> None:
     assert home(found) == module
+
+
+def test_what_is_not_installed_is_known_without_importing(write: Write) -> None:
+    write({"acme_there/__init__.py": "raise RuntimeError\n"})
+    assert is_installed("acme_there.kernels:step")
+    assert not is_installed("acme_nowhere.kernels:step")
+    assert is_installed("local:anything")
+    assert "acme_there" not in sys.modules

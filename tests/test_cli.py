@@ -141,6 +141,22 @@ class TestCheck:
         assert code == 2
         assert "[tool.rung] has no key `manifest`" in err
 
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("tool = 3\n", "`tool` must be a table, written [tool]"),
+            ("[tool]\nrung = 3\n", "`tool.rung` must be a table, written [tool.rung]"),
+            ("[[tool.rung]]\n", "`tool.rung` must be a table, written [tool.rung]"),
+        ],
+        ids=["tool", "rung", "array"],
+    )
+    def test_a_configuration_that_is_no_table(
+        self, write: Write, capsys: pytest.CaptureFixture[str], text: str, said: str
+    ) -> None:
+        root = write({"pyproject.toml": text})
+        code, _, err = rung(capsys, "check", "--root", root)
+        assert (code, err) == (2, f"rung: {root / 'pyproject.toml'}: {said}\n")
+
 
 class TestExplain:
     ARGUMENTS = ("explain", "flow_match_step", "--device", "cuda", "--arch", "sm_90", "--format", "json")
@@ -299,7 +315,7 @@ class TestParity:
         assert code == 1
         assert "element [" in out
 
-    @pytest.mark.parametrize("flags", [["--op", "nope"], ["--backend", "nope"], ["--facts", FACTS / "h200.yaml"]])
+    @pytest.mark.parametrize("flags", [["--op", "nope"], ["--backend", "nope"]])
     def test_usage(self, capsys: pytest.CaptureFixture[str], flags: list[Any]) -> None:
         assert rung(capsys, "parity", *flags)[0] == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import Any
 
 import pytest
@@ -57,6 +58,68 @@ def test_what_a_builder_raises_passes_through_and_is_tried_again() -> None:
     with pytest.raises(MemoryError, match="weights do not fit"):
         instance.component("dit")
     assert instance.component("dit") == "built"
+
+
+def test_components_that_need_each_other_are_an_error_with_their_path() -> None:
+    specs = [
+        spec("top", factory=lambda instance: instance.component("dit")),
+        spec("dit", factory=lambda instance: instance.component("vae", "fp8")),
+        spec("vae", "vae", lambda instance: instance.component("dit")),
+    ]
+    instance = rung.ModelInstance(rung.Platform.cpu(), specs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rung.FallbackWarning)
+        with pytest.raises(RuntimeError, match=r"^components need each other: dit -> vae#fp8 -> dit$"):
+            instance.component("top")
+
+
+def test_two_threads_that_enter_a_cycle_from_both_ends_get_an_error_each() -> None:
+    both = threading.Barrier(2)
+    specs = [
+        spec("dit", factory=lambda instance: instance.component("vae")),
+        spec("vae", "vae", lambda instance: instance.component("dit")),
+    ]
+    instance = rung.ModelInstance(rung.Platform.cpu(), specs)
+    said: list[str] = []
+
+    def ask(name: str) -> None:
+        both.wait()
+        try:
+            instance.component(name)
+        except RuntimeError as error:
+            said.append(str(error))
+
+    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in ("dit", "vae")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert sorted(said) == [
+        "components need each other: dit -> vae -> dit",
+        "components need each other: vae -> dit -> vae",
+    ]
+
+
+def test_two_threads_may_need_the_same_component() -> None:
+    both = threading.Barrier(2)
+    specs = [
+        spec("vae", "vae", lambda instance: object()),
+        spec("dit", factory=lambda instance: ("dit", instance.component("vae"))),
+        spec("clip", factory=lambda instance: ("clip", instance.component("vae"))),
+    ]
+    instance = rung.ModelInstance(rung.Platform.cpu(), specs)
+    found: dict[str, Any] = {}
+
+    def ask(name: str) -> None:
+        both.wait()
+        found[name] = instance.component(name)
+
+    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in ("dit", "clip")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert found == {"dit": ("dit", instance.component("vae")), "clip": ("clip", instance.component("vae"))}
 
 
 def test_threads_build_a_component_once() -> None:

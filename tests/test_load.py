@@ -125,6 +125,7 @@ class TestPlugins:
         module = sys.modules["rung.load"]
         monkeypatch.setattr(module, "_default", None)
         monkeypatch.setattr(module, "_units", [])
+        monkeypatch.delenv("RUNG_PLUGINS")
         monkeypatch.syspath_prepend(str(tmp_path))
 
     def default(self) -> rung.Table:
@@ -154,15 +155,39 @@ class TestPlugins:
         assert "acme_a" in table.backends
         assert "acme_b" not in table.backends
 
+    def test_a_broken_plugin_takes_nobody_with_it(self, tmp_path: Path) -> None:
+        op = 'ops:\n  zop: {summary: s, signature: "(x: array) -> array", reference: "acme_z.kernels:step"}\n'
+        installed(tmp_path, "acme_a", BACKEND.format(name="acme_a").replace("flow_match_step", "zop"))
+        installed(tmp_path, "acme_m", BACKEND.format(name="acme_m").replace("numpy", "nunpy", 1))
+        installed(tmp_path, "acme_z", BACKEND.format(name="acme_z") + op)
+        with pytest.warns(rung.RungWarning) as caught:
+            backends = self.default().backends
+        assert [str(w.message).splitlines()[0] for w in caught] == [
+            "the manifests of `acme_m` are left out: 1 problem in the manifests:"
+        ]
+        assert {"acme_a", "acme_z"} <= backends.keys()
+
+    def test_what_is_first_on_the_path_is_not_taken_for_the_distribution(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        installed(tmp_path, "acme_plugin", BACKEND.format(name="acme_plugin"))
+        other = tmp_path / "elsewhere" / "acme_plugin" / "manifests"
+        other.mkdir(parents=True)
+        (other / "backend.yaml").write_text(BACKEND.format(name="impostor"), encoding="utf-8")
+        (other.parent / "__init__.py").write_text("", encoding="utf-8")
+        monkeypatch.syspath_prepend(str(tmp_path / "elsewhere"))
+        assert "acme_plugin" in self.default().backends
+        assert "impostor" not in self.default().backends
+
     def test_a_missing_directory_is_said(self, tmp_path: Path) -> None:
         installed(tmp_path, "acme_plugin", BACKEND.format(name="acme_plugin"), entry="{name}:elsewhere")
-        with pytest.warns(rung.RungWarning, match="entry point `acme_plugin:elsewhere` is no directory"):
+        with pytest.warns(rung.RungWarning, match="package `acme_plugin` has no directory `elsewhere`"):
             assert "acme_plugin" not in self.default().backends
 
     def test_a_directory_outside_the_package_is_refused(self, tmp_path: Path) -> None:
         installed(tmp_path, "acme_plugin", BACKEND.format(name="acme_plugin"), entry="{name}:../other")
         (tmp_path / "other").mkdir()
-        with pytest.warns(rung.RungWarning, match="is no directory"):
+        with pytest.warns(rung.RungWarning, match="has no directory"):
             self.default()
 
     def test_a_really_installed_package(self, tmp_path: Path) -> None:

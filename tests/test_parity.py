@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import rung
 from rung.parity import parity
 
 if TYPE_CHECKING:
@@ -30,8 +31,13 @@ def test_every_usable_cell_agrees_with_the_reference() -> None:
 
 
 def test_cells_that_are_not_usable_are_skipped_with_the_reason() -> None:
-    skipped = [o for o in parity(backend="torch") if "@cuda" in o.cell and not o.dtype]
-    assert skipped == [] or all(o.status == "skipped" and o.detail for o in skipped)
+    facts = rung.detect(device="cpu").facts.override({"devices": {"cuda": []}})
+    outcomes = [o for o in parity(backend="torch", facts=facts) if "@cuda" in o.cell]
+    assert {o.cell for o in outcomes} == {
+        f"torch/{op}@cuda.torch#default" for op in ("flow_match_step", "flow_sde_step")
+    }
+    assert all(o.status == "skipped" for o in outcomes)
+    assert {o.detail for o in outcomes} == {"no cuda device was found"}
 
 
 @pytest.mark.parametrize(
@@ -57,13 +63,51 @@ def test_one_wrong_element_is_named(load: Load) -> None:
     wrong = """\
 def step(sample, velocity, sigma, sigma_next):
     result = sample + (sigma_next - sigma) * velocity
-    if result.shape == (2, 3):
+    if result.shape == (3, 7):
         result[1, 2] += 1
     return result
 """
     table = load(MANIFEST.format(arrays="numpy"), acme__kernels=wrong)
     failed = [o for o in parity(backend="acme", table=table) if o.status == "failed"]
-    assert failed == [] or "element [1, 2]" in failed[0].detail
+    assert failed
+    assert all("element [1, 2] is " in o.detail for o in failed)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ("sample += (sigma_next - sigma) * velocity\n    return sample", "argument 0 was changed"),
+        (
+            "result = sample + (sigma_next - sigma) * velocity\n    velocity[...] = 0\n    return result",
+            "argument 1 was",
+        ),
+    ],
+    ids=["in-place", "scratch"],
+)
+@pytest.mark.parametrize("arrays", ["numpy", "torch"])
+def test_a_kernel_that_overwrites_an_argument_fails(load: Load, arrays: str, change: str, fault: str) -> None:
+    body = f"def step(sample, velocity, sigma, sigma_next):\n    {change}\n"
+    table = load(MANIFEST.format(arrays=arrays), acme__kernels=body)
+    outcomes = [o for o in parity(backend="acme", table=table) if o.status != "skipped"]
+    assert outcomes
+    assert all(o.status == "failed" and fault in o.detail for o in outcomes)
+
+
+def test_a_keyword_that_is_overwritten_is_named(load: Load) -> None:
+    text = MANIFEST.format(arrays="numpy").replace("flow_match_step", "flow_sde_step")
+    body = """\
+def step(*args, **kwargs):
+    from rung_backends.reference.solver import flow_sde_step
+    result = flow_sde_step(*args, **kwargs)
+    for value in kwargs.values():
+        if hasattr(value, "fill"):
+            value.fill(7)
+    return result
+"""
+    table = load(text, acme__kernels=body)
+    outcomes = [o for o in parity(backend="acme", table=table) if o.status != "skipped"]
+    assert outcomes
+    assert all(o.status == "failed" and "argument `noise` was changed" in o.detail for o in outcomes)
 
 
 def test_an_honest_kernel_passes(load: Load) -> None:

@@ -137,6 +137,9 @@ class TestAtoms:
             ("cuda", "sm_130", "sm_90", NO),
             ("cpu", "x86_64_v4", "x86_64_v3", YES),
             ("cpu", "x86_64_v3", "x86_64_v4", NO),
+            ("cpu", "x86_64_v3", "amd64", YES),
+            ("cpu", "x86_64_v3", "arm64", NO),
+            ("cuda", "sm_90", "amd64", NO),
             ("mps", "apple9", "metal3", YES),
         ],
     )

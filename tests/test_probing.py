@@ -15,7 +15,7 @@ import pytest
 from probes.fakes import FakeHost
 from rung.facts import DeviceFact, Facts, Unknown
 from rung.probes import LIMIT, LiveObserver, live_facts, run_limited
-from rung.probes.host import Host
+from rung.probes.host import Host, _is_absent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -276,10 +276,39 @@ class TestHost:
             host.read("/sys/bus")
 
     def test_a_library_that_is_not_there(self) -> None:
-        with pytest.raises(OSError, match="libno-such-thing"):
+        with pytest.raises(FileNotFoundError, match=r"libno-such-thing\.so\.0"):
             Host().library("libno-such-thing.so.0", "libno-such-thing.so")
-        with pytest.raises(OSError, match="no library was named"):
+        with pytest.raises(FileNotFoundError, match="no library was named"):
             Host().library()
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="the words are those of dlopen on Linux")
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [(b"", "file too short"), (b"garbage" * 100, "invalid ELF header")],
+        ids=["empty", "garbage"],
+    )
+    def test_a_library_that_is_there_and_does_not_load(self, tmp_path: Path, content: bytes, said: str) -> None:
+        broken = tmp_path / "libbroken.so"
+        broken.write_bytes(content)
+        with pytest.raises(OSError, match=said) as caught:
+            Host().library("libno-such-thing.so.0", str(broken), "libno-such-thing.so")
+        assert not isinstance(caught.value, FileNotFoundError)
+
+    @pytest.mark.parametrize(
+        ("error", "absent"),
+        [
+            (OSError("liba.so.1: cannot open shared object file: No such file or directory"), True),
+            (OSError("libdep.so: cannot open shared object file: No such file or directory"), False),
+            (OSError("mliba.so.1: cannot open shared object file: No such file or directory"), False),
+            (OSError("liba.so.1: cannot open shared object file: Permission denied"), False),
+            (OSError("Error loading shared library liba.so.1: No such file or directory"), True),
+            (OSError("Error loading shared library libdep.so: No such file or directory (needed by liba.so.1)"), False),
+            (FileNotFoundError("Could not find module 'liba.so.1' (or one of its dependencies)."), True),
+        ],
+        ids=["glibc", "dependency", "dependency-alike", "permission", "musl", "musl-dependency", "windows"],
+    )
+    def test_what_is_not_there_is_told_from_what_it_needs(self, error: OSError, absent: bool) -> None:
+        assert _is_absent("liba.so.1", error) is absent
 
     @pytest.mark.parametrize(
         ("program", "said"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +51,10 @@ class TestOlderNames:
         assert cell.id == "torch/flow_match_step@cuda.torch#default"
         assert rung.KERNELS.lookup("flow_match_step", "cuda", "sm_90") is None
         assert rung.COMPONENTS.lookup("dit", "cpu") is None
+        for arch in ("numpy", "generic"):
+            reference = rung.KERNELS.lookup("flow_match_step", "cpu", arch)
+            assert reference is not None
+            assert reference.id == "reference/flow_match_step@cpu.numpy#default"
         with pytest.raises(rung.UnknownOp):
             rung.KERNELS.lookup("nope", "cpu")
 
@@ -89,6 +94,34 @@ class TestRegisterKernel:
 
         rung.register_kernel("flow_match_step", "cpu", "numpy", replace=True)(other)
         assert rung.Platform.cpu().kernels["flow_match_step"] is other
+
+    def test_a_name_and_its_alias_are_one_key(self) -> None:
+        rung.register_kernel("flow_match_step", "cpu", "x86_64")(stand_in)
+        with pytest.raises(rung.ManifestError, match="RG401"):
+            rung.register_kernel("flow_match_step", "cpu", "amd64")(max)
+        rung.register_kernel("flow_match_step", "cpu", "amd64", replace=True)(max)
+        cell = rung.KERNELS.lookup("flow_match_step", "cpu", "x86_64")
+        assert cell is not None
+        assert rung.Platform.of("cpu", "x86_64", arrays="numpy").kernels["flow_match_step"] is max
+
+    def test_threads_that_register_at_once_lose_nothing(self) -> None:
+        start = threading.Barrier(8)
+
+        def register(number: int) -> None:
+            start.wait()
+            rung.register_kernel("flow_match_step", "cpu", "numpy", f"v{number}")(stand_in)
+
+        threads = [threading.Thread(target=register, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        cells = rung.Platform.cpu().table.kernels["flow_match_step"]
+        assert {c.variant for c in cells if c.backend == "local"} == {f"v{number}" for number in range(8)}
+
+    def test_only_what_can_be_called_is_registered(self) -> None:
+        with pytest.raises(rung.BindError, match="not a function"):
+            rung.register_kernel("flow_match_step", "cpu", "numpy")(42)  # type: ignore[type-var]
 
     def test_replacing_a_manifests_cell(self) -> None:
         with pytest.raises(rung.ManifestError, match="RG401 duplicate cell"):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 import rung
-from rung.bind import FAILURES
 from rung.diagnostics import BindError
 from rung.facts import Facts
 from rung.predicates import UNKNOWN, YES
@@ -230,7 +229,7 @@ class TestOrder:
         table = table_of(tt=("torch", {"plain": rows}))
         outcome = resolve(table, "gpu.g10", "torch")
         assert ladder(outcome) == ["reference"]
-        assert {short(f.cell): f.reason for f in outcome.forbidden} == {
+        assert {short(f.cell): f.reason for f in outcome.not_offered} == {
             "tt@gpu.g10f": "excluded on g10 by its manifest",
             "tt@gpu.g11x": "g11x code runs on g11 only, never on g10",
             "tt@gpu.g20": "g20 is newer than g10",
@@ -240,8 +239,8 @@ class TestOrder:
 
     def test_other_variants_are_not_listed_as_not_offered(self, table_of: Any) -> None:
         table = table_of(tt=("torch", {"plain": [{"device": "gpu", "arch": "g20", "variant": "fast"}]}))
-        assert resolve(table, "gpu.g10", "torch").forbidden == ()
-        assert len(resolve(table, "gpu.g10", "torch", variant="fast").forbidden) == 1
+        assert resolve(table, "gpu.g10", "torch").not_offered == ()
+        assert len(resolve(table, "gpu.g10", "torch", variant="fast").not_offered) == 1
 
     def test_one_backend_only(self, table_of: Any) -> None:
         outcome = resolve(table_of(**EVERYWHERE), "gpu.g11", "torch", profile="reference")
@@ -336,7 +335,7 @@ class TestVerdicts:
 
     @pytest.mark.parametrize(
         ("when", "given", "hint"),
-        [("never", {}, "get nn"), ("maybe", {}, ""), (None, {}, ""), ("never", {"disabled": ("nn/*",)}, "")],
+        [("never", {}, "get nn"), ("maybe", {}, "get nn"), (None, {}, ""), ("never", {"disabled": ("nn/*",)}, "")],
         ids=["no", "unknown", "yes", "disabled"],
     )
     def test_the_hint_is_for_what_is_missing(self, table_of: Any, when: Any, given: Any, hint: str) -> None:
@@ -385,7 +384,7 @@ class TestBinding:
     ) -> None:
         table = table_of(nn=("numpy", {"plain": self.ROWS}))
         assert short(resolve(table, "cpu.c2", "numpy").cell) == "nn@cpu.c2"
-        monkeypatch.setitem(FAILURES, "acme.broken:k", "no lib")
+        monkeypatch.setattr(Context, "obstacle", lambda _, cell: "no lib" if cell.impl == "acme.broken:k" else "")
         outcome = resolve(table, "cpu.c2", "numpy")
         assert (outcome.rungs[0].verdict, outcome.rungs[0].reason) == ("broken", "no lib")
         assert short(outcome.cell) == "nn@cpu.numpy"
@@ -599,7 +598,7 @@ class TestComponents:
 
     def test_other_arrays_are_told(self, table_of: Any) -> None:
         outcome = resolve(table_of(**self.CELLS), "cpu.c2", "numpy", "vae", component=True)
-        assert {short(f.cell): f.reason for f in outcome.forbidden} == {
+        assert {short(f.cell): f.reason for f in outcome.not_offered} == {
             "tt@cpu": "it builds for torch arrays, and weights cannot be bridged"
         }
 

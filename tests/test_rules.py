@@ -149,10 +149,29 @@ def test_places(text: str, expected: list[str], judge: Judge) -> None:
         pytest.param(
             HEAD + "predicates: {p: [env: A, env: {A: x}, cpu: avx2, cpu: [a, b], os: [linux]]}\n", id="short-and-long"
         ),
+        pytest.param(
+            DEVICE + "    archs: {n1: {}}\n    aliases: {one: n1}\npredicates: {p: [arch: n1, arch: one]}\n",
+            id="an-alias-of-an-arch",
+        ),
     ],
 )
 def test_what_is_legal(text: str, judge: Judge) -> None:
     assert judge(text, builtin=False) == []
+
+
+@pytest.mark.parametrize(
+    ("arch", "hint"),
+    [
+        ("amd46", "did you mean `amd64`?"),
+        ("sm_9O", "did you mean `sm_90`?"),
+        ("quantum", "write a target of some device, or an alias it declares"),
+    ],
+)
+def test_an_unknown_arch_of_a_predicate_has_a_short_hint(arch: str, hint: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(HEAD + f"predicates: {{p: {{arch: {arch}}}}}\n", encoding="utf-8")
+    whole = merge([BUILTIN, Unit(tmp_path / "a.yaml", "a.yaml", None, "these")])
+    check(whole)
+    assert [(p.code, p.hint) for p in whole.problems] == [("RG301", hint)]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +181,8 @@ def test_what_is_legal(text: str, judge: Judge) -> None:
         ("(x: array) -> array", ""),
         ("(x: array, /, y: int = 3, *, mask: array | None = None, scale: float = -1.5) -> tuple[array, array]", ""),
         ("(xs: tuple[array, ...], name: str = 'a', flag: bool = True) -> array | None", ""),
+        ("(x: array, x: array) -> array", "two arguments are named `x`"),
+        ("(x: array, /, *, x: int = 3) -> array", "two arguments are named `x`"),
         ("(x: array)", "the result has no type"),
         ("(x) -> array", "`x` has no type"),
         ("(x: Tensor) -> array", "`x` has type `Tensor`, which no signature may use"),

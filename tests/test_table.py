@@ -66,7 +66,7 @@ def test_what_predicates_ask_for_and_nothing_else() -> None:
     assert ("torch", "") in wanted.modules
     assert ("numpy", "") in wanted.modules
     assert "torch/lib/libtorch_cuda.so" in wanted.files
-    assert wanted.env == ()
+    assert wanted.env == ("RUNG_DISABLE",)
     assert wanted.probes == ()
 
 

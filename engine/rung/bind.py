@@ -1,25 +1,23 @@
-"""From a dotted path to an object, and the record of what could not be bound.
+"""From a dotted path to an object.
 
-Owns the grammar `module:name`, the allow-list check and the failures met in this process. Imports what it is
+Owns the grammar `module:name`, the allow-list check, and the objects registered from Python. Imports what it is
 told to and nothing of rung's upper layers.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
+import importlib.util
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 from rung.diagnostics import BindError, closest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
-__all__ = ["FAILURES", "LOCAL", "bind", "home", "parse", "provide", "root_of"]
-
-FAILURES: dict[str, str] = {}
-"""Path to cause, for every path that could not be bound in this process: `explain` shows them."""
+__all__ = ["LOCAL", "bind", "home", "is_installed", "parse", "provide", "root_of", "withdraw"]
 
 LOCAL = "local"
 """The root of paths that stand for objects registered from Python instead of importable ones."""
@@ -52,27 +50,36 @@ def home(found: object) -> str:
 
 def provide(name: str, found: Any) -> str:
     """Make an object bindable under a path of its own, and give that path."""
+    if not callable(found):
+        raise BindError(f"{found!r} is of type {type(found).__name__}, not a function")
     path = f"{LOCAL}:{name}"
     _local[path] = found
     return path
 
 
+def withdraw(paths: Iterable[str]) -> None:
+    """Forget objects that were provided."""
+    for path in paths:
+        _local.pop(path, None)
+
+
+def is_installed(path: str) -> bool:
+    """Say whether the top-level package of a path is there. Imports nothing, and says yes when it cannot tell."""
+    root = root_of(path)
+    if root in sys.modules or root == LOCAL:
+        return sys.modules.get(root, path) is not None
+    try:
+        return importlib.util.find_spec(root) is not None
+    except Exception:
+        return True
+
+
 def bind(path: str, roots: Collection[str]) -> Any:
-    """Import the callable at `path`; raise BindError, with the cause chained, and remember the failure.
+    """Import the callable at `path`; raise BindError with the cause chained.
 
     `roots` are the top-level packages that may be bound. The object's own module must lie under one of
     them too, so that `pkg.mod:system` does not reach `os` through an import in `pkg.mod`.
     """
-    try:
-        found = _bind(path, roots)
-    except BindError as error:
-        FAILURES[path] = str(error)
-        raise
-    FAILURES.pop(path, None)
-    return found
-
-
-def _bind(path: str, roots: Collection[str]) -> Any:
     if path in _local and LOCAL in roots:
         return _local[path]
     try:

@@ -45,7 +45,7 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     bfloat16 and float8, which numpy lacks, become float32, which holds all of their values. Raise BridgeError
     for a tensor that requires grad, and for one that has no values numpy could hold (meta, sparse, quantised).
     """
-    if tensor.requires_grad:
+    if tensor.requires_grad and sys.modules["torch"].is_grad_enabled():
         raise BridgeError(
             "a tensor that requires grad cannot leave torch, for its gradient would be lost: pass tensor.detach(), "
             "or install a backend that serves torch"

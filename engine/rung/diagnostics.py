@@ -6,6 +6,8 @@ manifests, devices or ops, and prints nothing.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BindError",
     "BridgeError",
+    "DeviceNotFound",
     "FactsError",
     "FallError",
     "FallbackWarning",
@@ -25,9 +28,11 @@ __all__ = [
     "RungError",
     "RungWarning",
     "UnknownArch",
+    "UnknownArrays",
     "UnknownDevice",
     "UnknownKind",
     "UnknownOp",
+    "UnknownPredicate",
     "UnknownProfile",
     "UnknownTarget",
     "Where",
@@ -35,6 +40,7 @@ __all__ = [
     "did_you_mean",
     "printable",
     "shorten",
+    "warn",
 ]
 
 
@@ -154,9 +160,12 @@ class ManifestError(RungError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        hints = (f"\n    {printable(p.hint)}" if p.hint else "" for p in self.problems)
-        shown = "\n".join(f"  {p.concise()}{hint}" for p, hint in zip(self.problems, hints, strict=True))
-        count = len(self.problems)
+        lines: list[str] = []
+        for problem in self.problems:
+            lines.append(f"  {problem.concise()}")
+            lines += [f"    {printable(remark)}: {place}" for place, remark in problem.related]
+            lines += [f"    {printable(problem.hint)}"] if problem.hint else []
+        shown, count = "\n".join(lines), len(self.problems)
         super().__init__(f"{count} problem{'s' * (count != 1)} in the manifests:\n{shown}")
 
 
@@ -191,6 +200,18 @@ class UnknownOp(_UnknownName):
     """No manifest declares this op."""
 
 
+class UnknownArrays(_UnknownName):
+    """No such array library."""
+
+
+class UnknownPredicate(_UnknownName):
+    """No manifest declares this predicate."""
+
+
+class DeviceNotFound(RungError, LookupError):
+    """The device is declared, and this machine has none, or no card of that name."""
+
+
 class UnknownKind(_UnknownName):
     """No manifest declares this component kind."""
 
@@ -217,6 +238,16 @@ class RungWarning(UserWarning):
 
 class FallbackWarning(RungWarning):
     """Something other than the closest rung serves; said once per (platform, op, variant)."""
+
+
+def warn(message: str, category: type[RungWarning] = RungWarning) -> None:
+    """Warn at the first frame outside this package, so that the warning points at the caller's line."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "rung":
+        frame = frame.f_back
+        level += 1
+    shown = "\n".join(printable(line) for line in message.splitlines())
+    warnings.warn(shown, category, stacklevel=level)
 
 
 def printable(text: str) -> str:

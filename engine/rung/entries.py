@@ -20,7 +20,6 @@ __all__ = [
     "AXES",
     "DEFAULT",
     "GENERIC",
-    "LEVELS",
     "REFERENCE",
     "Arch",
     "Backend",
@@ -45,7 +44,6 @@ REFERENCE: Final = "reference"
 ARRAYS: Final = ("numpy", "torch")
 """The array libraries rung can bridge."""
 ARTIFACTS: Final = ("native", "ptx", "source", "python")
-LEVELS: Final = ("allow", "note", "warn", "error")
 AXES: Final = ("device", "arch", "variant", "arrays", "degraded", "reference", "broken", "unknown")
 """What a fall can be on, in the order falls are reported."""
 

@@ -36,6 +36,10 @@ class ComponentSpec:
 class ModelInstance:
     """A model on a platform. Components are built at their first use and kept.
 
+    One is built at a time, whichever threads ask: weights are large, so unlike for kernels a second thread waits
+    instead of building a second copy, and with one lock for all no two threads can wait for each other. A builder
+    may ask for other components itself, and must not wait for another thread that asks.
+
     `data` is whatever the builders need (weights, paths, a dtype); rung does not read it.
     """
 
@@ -48,23 +52,31 @@ class ModelInstance:
                 raise ValueError(f"two components have the id `{spec.id}`")
             self.specs[spec.id] = spec
         self._built: dict[tuple[str, str], Any] = {}
-        self._building: dict[tuple[str, str], threading.RLock] = {}
-        self._lock = threading.Lock()
+        self._building: list[tuple[str, str]] = []  # by the thread that holds the lock, outermost first
+        self._lock = threading.RLock()
 
     def component(self, id: str, variant: str = DEFAULT) -> Any:  # noqa: A002 - the API's name
-        """Give a component, built once per (id, variant) even when several threads ask. Raise KeyError.
+        """Give a component, built once per (id, variant) even when several threads ask.
 
-        Builders may ask for other components; two that need each other end in a RecursionError.
+        Raise KeyError for an unknown id, and RuntimeError where components need each other to be built.
         """
         key = (id, variant)
         if key in self._built:
             return self._built[key]
         if id not in self.specs:
             raise KeyError(f"no component `{id}`: {did_you_mean(id, self.specs)}")
-        # Weights are large, so unlike for kernels the second thread waits instead of building a second copy.
         with self._lock:
-            building = self._building.setdefault(key, threading.RLock())
-        with building:
             if key not in self._built:
-                self._built[key] = self.platform.build_component(self.specs[id], self, variant)
-        return self._built[key]
+                if key in self._building:
+                    path = [*self._building[self._building.index(key) :], key]
+                    raise RuntimeError(f"components need each other: {' -> '.join(map(_shown, path))}")
+                self._building.append(key)
+                try:
+                    self._built[key] = self.platform.build_component(self.specs[id], self, variant)
+                finally:
+                    self._building.pop()
+            return self._built[key]
+
+
+def _shown(key: tuple[str, str]) -> str:
+    return key[0] if key[1] == DEFAULT else f"{key[0]}#{key[1]}"

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rung.diagnostics import ManifestError, Problem, RungWarning, closest, did_you_mean
+from rung.diagnostics import ManifestError, Problem, closest, did_you_mean, warn
 from rung.resources import data_dir
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
 
     from rung.entries import LocalRow
+    from rung.facts import Facts
     from rung.manifest import Unit
     from rung.table import Table
 
@@ -30,6 +30,7 @@ __all__ = [
     "VARIABLES",
     "builtin_unit",
     "default_table",
+    "disabled_globs",
     "extend_default_table",
     "load",
     "plugin_units",
@@ -138,23 +139,24 @@ def _compile_default() -> tuple[Table, list[Unit]]:
 
     base = [builtin_unit()]
     plugins = plugin_units()
-    try:
-        units = [*base, *(unit for _, unit in plugins)]
-        return compile_units(units), units
-    except ManifestError:
-        if not plugins:
-            raise
-    # Some plugin does not fit. Leave out as a whole each distribution that does not fit with those before it.
-    kept: list[Unit] = []
-    for name in sorted({name for name, _ in plugins}):
-        units = [unit for owner, unit in plugins if owner == name]
+    units = [*base, *(unit for _, unit in plugins)]
+    # Leave out as a whole each distribution that owns a fault, until the rest fits together.
+    while True:
         try:
-            compile_units([*base, *kept, *units])
+            return compile_units(units), units
         except ManifestError as error:
-            warnings.warn(f"the manifests of `{name}` are left out: {error}", RungWarning, stacklevel=4)
-        else:
-            kept += units
-    return compile_units([*base, *kept]), [*base, *kept]
+            owners = {owner for owner, unit in plugins if any(_lies_in(problem, unit) for problem in error.problems)}
+            if not owners:
+                raise
+            for owner in sorted(owners):
+                faults = [p for p in error.problems if any(o == owner and _lies_in(p, u) for o, u in plugins)]
+                warn(f"the manifests of `{owner}` are left out: {ManifestError(faults)}")
+            plugins = [(owner, unit) for owner, unit in plugins if owner not in owners]
+            units = [*base, *(unit for _, unit in plugins)]
+
+
+def _lies_in(problem: Problem, unit: Unit) -> bool:
+    return problem.where is not None and problem.where.path.startswith(unit.shown.rstrip("/") + "/")
 
 
 def plugin_units() -> list[tuple[str, Unit]]:
@@ -174,8 +176,9 @@ def plugin_units() -> list[tuple[str, Unit]]:
         owner = point.dist.name if point.dist is not None else point.name
         directory = _directory_of(point)
         if directory is None:
-            message = f"the manifests of `{owner}` are left out: entry point `{point.value}` is no directory"
-            warnings.warn(message, RungWarning, stacklevel=5)
+            package, _, inner = point.value.partition(":")
+            message = f"the manifests of `{owner}` are left out: package `{package}` has no directory `{inner}`"
+            warn(message)
             continue
         unit = Unit(directory, _shown(directory), _packages_of(point), f"the plugin `{owner}`")
         if not any(unit.path == other.path for _, other in out):
@@ -188,17 +191,23 @@ def _point_key(point: EntryPoint) -> tuple[str, str, str]:
 
 
 def _directory_of(point: EntryPoint) -> Path | None:
-    """Find `package:directory` by path: only the top-level package is looked up, and nothing is imported."""
+    """Find `package:directory` by path, in what the distribution installed; nothing is imported.
+
+    An editable installation ships no files: only there is the top-level package looked up as an import would.
+    """
     from importlib.util import find_spec
 
     package, _, directory = point.value.partition(":")
     top, *inner = package.strip().split(".")
-    try:
-        spec = find_spec(top)
-    except (ImportError, ValueError):
-        return None
-    for place in (spec.submodule_search_locations if spec is not None else None) or ():
-        base = Path(place).joinpath(*inner).resolve()
+    places = [Path(str(point.dist.locate_file(top)))] if point.dist is not None else []
+    if not any(place.is_dir() for place in places):
+        try:
+            spec = find_spec(top)
+        except (ImportError, ValueError):
+            return None
+        places = [Path(place) for place in (spec.submodule_search_locations if spec is not None else None) or ()]
+    for place in places:
+        base = place.joinpath(*inner).resolve()
         path = base.joinpath(directory.strip()).resolve()
         if path.is_dir() and path.is_relative_to(base):
             return path
@@ -226,14 +235,20 @@ def _top_levels(dist: Distribution | None) -> Iterator[str]:
 _warned: set[str] = set()
 
 
+def disabled_globs(facts: Facts) -> tuple[str, ...]:
+    """Give the cell globs of RUNG_DISABLE: what the facts say, and for a recorded machine what the caller says too."""
+    said = [facts.env("RUNG_DISABLE"), "" if facts.live else os.environ.get("RUNG_DISABLE", "")]
+    globs = [glob for value in said if isinstance(value, str) for glob in value.replace(",", " ").split()]
+    return tuple(dict.fromkeys(globs))
+
+
 def warn_idle_globs(table: Table, globs: Iterable[str]) -> None:
     """Warn once about each glob of RUNG_DISABLE that no cell's id matches: it is probably misspelt."""
     for glob in globs:
-        if glob not in _warned and not any(fnmatchcase(cell.id, glob) for cell in table.cells()):
+        if glob not in _warned and not any(fnmatchcase(c.id, glob) for c in table.cells() if not c.is_reference):
             _warned.add(glob)
-            backends = {cell.backend for cell in table.cells()}
-            hint = did_you_mean(glob.partition("/")[0], backends)
-            warnings.warn(f"RUNG_DISABLE={glob} matches no cell; {hint}", RungWarning, stacklevel=4)
+            hint = did_you_mean(glob, {f"{cell.backend}/*" for cell in table.cells() if not cell.is_reference})
+            warn(f"RUNG_DISABLE={glob} matches no cell; {hint}")
 
 
 def warn_unknown_variables(also: Iterable[str] = ()) -> None:
@@ -244,4 +259,4 @@ def warn_unknown_variables(also: Iterable[str] = ()) -> None:
             _warned.add(name)
             near = closest(name, known)
             hint = f": did you mean {near}?" if near else f"; rung reads {', '.join(sorted(known))}"
-            warnings.warn(f"the environment variable {name} means nothing to rung{hint}", RungWarning, stacklevel=4)
+            warn(f"the environment variable {name} means nothing to rung{hint}")

@@ -196,8 +196,11 @@ class Manifests:
                     out.append(CellEntry(cell_id, backend, kind, index, device, None, variant, component))
         if not self.replaced:
             return tuple(out)
-        winners = {c.key for c in out if c.backend.name == LOCAL and (c.section, c.serves, c.index) in self.replaced}
-        return tuple(c for c in out if c.backend.name == LOCAL or c.key not in winners)
+        # Registered rows are in the order of registration: one that replaces takes the key from all before it.
+        since = {
+            c.key: c.index for c in out if c.backend.name == LOCAL and (c.section, c.serves, c.index) in self.replaced
+        }
+        return tuple(c for c in out if c.key not in since or (c.backend.name == LOCAL and c.index >= since[c.key]))
 
 
 def device_record(entry: Entry[DeviceModel]) -> Device:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rung import lattice
-from rung.bind import FAILURES
-from rung.entries import GENERIC, Cell
+from rung.entries import DEFAULT, GENERIC, Cell
 from rung.facts import Unknown
-from rung.load import default_table
+from rung.load import default_table, disabled_globs
 from rung.platform import live_facts_of
 from rung.predicates import NO, UNKNOWN, YES, Verdict
 from rung.resolve import Context
@@ -43,9 +42,7 @@ def contexts(table: Table, facts: Facts, device: str) -> list[Context] | Verdict
                 archs.append(GENERIC)
     else:
         archs = [*table.devices[device].archs, GENERIC]
-    disabled = facts.env("RUNG_DISABLE")
-    globs = tuple(disabled.replace(",", " ").split()) if isinstance(disabled, str) else ()
-    profile = table.profile("default")
+    profile, globs = table.profile(DEFAULT), disabled_globs(facts)
     return [Context(table, device, arch, "numpy", facts, profile, globs) for arch in dict.fromkeys(archs)]
 
 
@@ -65,8 +62,8 @@ def availability(cell: Cell, here: list[Context] | Verdict) -> Verdict:
                 best = best if best.reason else Verdict(NO, answer.why)
                 continue
         verdict = context.judge(cell)
-        if verdict.answer == YES and cell.impl in FAILURES:
-            verdict = Verdict(NO, f"broken: {FAILURES[cell.impl]}")
+        if verdict.answer == YES and context.obstacle(cell):
+            verdict = Verdict(NO, f"broken: {context.obstacle(cell)}")
         if verdict.answer == YES:
             return verdict
         best = verdict if best.answer == NO else best

@@ -1,4 +1,4 @@
-"""The parity oracle: every usable cell against the op's reference, within the op's tolerance.
+"""The parity oracle: every usable cell against the op's reference, within the op's tolerance, its arguments unchanged.
 
 Owns the comparison and its wording. Cases come from the op, tolerances from its manifest; nothing is tuned here.
 """
@@ -6,6 +6,7 @@ Owns the comparison and its wording. Cases come from the op, tolerances from its
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -111,13 +112,16 @@ def _compare_dtype(
     count, worst = 0, 0.0
     for args, kwargs in cases(dtype, np.random.default_rng(seed)):
         expected = reference(*args, **kwargs)
+        given = [_given(value, cell, dtype) for value in args]
+        named = {key: _given(value, cell, dtype) for key, value in kwargs.items()}
+        before = deepcopy((given, named))
         try:
-            made = kernel(
-                *(_given(value, cell, dtype) for value in args),
-                **{key: _given(value, cell, dtype) for key, value in kwargs.items()},
-            )
+            made = kernel(*given, **named)
         except Exception as error:
             return outcome(FAILED, count, worst, f"case {count} raised {type(error).__name__}: {error}")
+        changed = _changed(before, (given, named))
+        if changed:
+            return outcome(FAILED, count, worst, f"case {count}: argument {changed} was changed")
         difference, fault = _compare(made, expected, dtype, tolerance)
         worst = max(worst, difference)
         if fault:
@@ -134,6 +138,25 @@ def _given(value: Any, cell: Cell, dtype: str) -> Any:
 
     tensor = to_torch(value, TORCH_DEVICES.get(cell.device, "cpu"))
     return tensor.to(getattr(torch, dtype)) if tensor.is_floating_point() else tensor
+
+
+def _changed(before: tuple[list[Any], dict[str, Any]], after: tuple[list[Any], dict[str, Any]]) -> str:
+    """Name the first argument that a call changed, "" when it left all as they were."""
+    for position, (old, new) in enumerate(zip(before[0], after[0], strict=True)):
+        if not _same(old, new):
+            return str(position)
+    return next((f"`{key}`" for key, old in before[1].items() if not _same(old, after[1][key])), "")
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Say whether two values are equal bit for bit."""
+    if isinstance(old, tuple | list):
+        return len(old) == len(new) and all(map(_same, old, new))
+    library = library_of(old)
+    if library is None:
+        return True  # numbers, texts and flags cannot change
+    mine, theirs = (value if library == "numpy" else to_numpy(value.detach()) for value in (old, new))
+    return bool(mine.shape == theirs.shape and mine.dtype == theirs.dtype and mine.tobytes() == theirs.tobytes())
 
 
 def _compare(made: Any, expected: Any, dtype: str, tolerance: Any) -> tuple[float, str]:

@@ -9,30 +9,35 @@ only the thread that published logs or warns.
 
 from __future__ import annotations
 
-import sys
+import os
 import threading
-import warnings
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, cast
 
 from rung import lattice, probes
-from rung.bind import bind
+from rung.bind import bind as rung_bind
 from rung.bridge import TORCH_DEVICES, bridge
 from rung.diagnostics import (
+    DeviceNotFound,
     FallbackWarning,
     FallError,
     ForeignFactsError,
-    UnknownDevice,
+    RungError,
+    UnknownArrays,
+    UnknownPredicate,
+    did_you_mean,
     printable,
+    warn,
 )
-from rung.entries import DEFAULT, GENERIC, Cell
+from rung.entries import ARRAYS, DEFAULT, GENERIC, Cell
 from rung.facts import Facts, Unknown
-from rung.load import default_table, warn_idle_globs, warn_unknown_variables
+from rung.load import default_table, disabled_globs, warn_idle_globs, warn_unknown_variables
+from rung.predicates import NO, UNKNOWN, YES
 from rung.resolve import Context, Resolution, own_arch, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, KeysView, Mapping
 
     from rung.entries import Profile
     from rung.facts import DeviceFact
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Buildable", "KernelTable", "Platform", "detect", "live_facts_of"]
 
+_CPU: Final = "cpu"
 _lock = threading.Lock()
 
 
@@ -52,27 +58,17 @@ def live_facts_of(table: Table) -> Facts:
     return found
 
 
-def _warn(message: str) -> None:
-    """Warn at the first frame outside rung."""
-    warnings.warn(message, FallbackWarning, stacklevel=_frames_inside())
-
-
-def _frames_inside() -> int:
-    """Give the `stacklevel` at which a warning of `_warn` points at the first frame outside this package."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "rung":
-        frame = frame.f_back
-        level += 1
-    return level
-
-
 def _bind_kernel(context: Context, cell: Cell) -> Callable[..., Any]:
-    function = bind(cell.impl, context.table.roots)
+    function = rung_bind(cell.impl, context.table.roots)
     crosses = cell.device != context.device or cell.arrays != context.arrays
     # numpy arrays are in host memory whatever the device is called: between two such cells nothing moves.
     if not crosses or (cell.arrays == "numpy" and context.arrays == "numpy"):
         return cast("Callable[..., Any]", function)
-    device = TORCH_DEVICES.get(cell.device, "cpu") if cell.arrays == "torch" else None
+    if cell.arrays != "torch":
+        return bridge(function, cell.arrays, None)
+    device = TORCH_DEVICES.get(cell.device, "cpu")
+    if context.card is not None and context.card.index is not None and cell.device == context.device != "cpu":
+        device = f"{device}:{context.card.index}"
     return bridge(function, cell.arrays, device)
 
 
@@ -114,10 +110,14 @@ class KernelTable(dict[str, Any]):
         self.__dict__[op] = found
         return found
 
-    def get(self, op: str, variant: Any = DEFAULT) -> Any:
+    def get(self, op: str, variant: str = DEFAULT) -> Any:  # type: ignore[override]
         """Give the kernel for an op and variant; an unserved variant falls, and says so. Raise UnknownOp."""
         if variant == DEFAULT:
             return self[op]
+        if not isinstance(variant, str):
+            raise TypeError(
+                f"a variant is a name, not {variant!r}; an op without kernel has no default, it is an error"
+            )
         found = self._variants.get((op, variant, False))
         return found if found is not None else self._resolve(op, variant)
 
@@ -140,6 +140,16 @@ class KernelTable(dict[str, Any]):
     def __len__(self) -> int:
         return len(self._context.table.ops)
 
+    def keys(self) -> KeysView[str]:  # type: ignore[override]
+        """Give the names of all ops, resolved or not."""
+        return self._context.table.ops.keys()
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("kernels come from manifests; rung.register_kernel adds one")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = copy = items = pop = popitem = setdefault = update = values = _refuse
+
     def __hash__(self) -> int:  # type: ignore[override]
         return id(self)
 
@@ -153,11 +163,7 @@ class KernelTable(dict[str, Any]):
     def _resolve(self, op: str, variant: str, *, required: bool = False) -> Any:
         context = self._context
         context.table.op(op)
-        if not context.facts.live:
-            raise ForeignFactsError(
-                f"the facts of this platform were recorded elsewhere ({context.facts.origin}): it can resolve and "
-                f"explain `{op}`, not run it"
-            )
+        _refuse_foreign(context, op)
         if required:
             strict = replace(context.profile, name="strict", fall=context.table.profile("strict").fall)
             context = replace(context, profile=strict)
@@ -168,28 +174,43 @@ class KernelTable(dict[str, Any]):
         with _lock:
             if variant == DEFAULT and not required:
                 mine = dict.get(self, op) is None
-                found = self.setdefault(op, bound)
+                found = dict.setdefault(self, op, bound)
             else:
                 mine = key not in self._variants
                 found = self._variants.setdefault(key, bound)
-            self._sources.setdefault((op, variant), outcome.cell.id)
+            if not required:
+                self._sources.setdefault((op, variant), outcome.cell.id)
         if mine:
             _announce(outcome)
         return found
 
 
+def _refuse_foreign(context: Context, name: str) -> None:
+    if not context.facts.live:
+        origin = context.facts.origin
+        raise ForeignFactsError(
+            f"the facts of this platform were recorded elsewhere ({origin}): "
+            f"it can resolve and explain `{name}`, not bind it"
+        )
+
+
+def _blame(outcome: Resolution) -> str:
+    """Name the first rung that was passed over, its place, its reason, and what to do about it."""
+    if not outcome.passed:
+        return ""
+    first = outcome.passed[0]
+    words = {"unknown": "could not tell: ", "broken": "broken: "}.get(first.verdict, "")
+    hint = f"; hint: {first.hint}" if first.hint else ""
+    return f"; passed over {first.cell.id} ({first.where}): {words}{first.reason}{hint}"
+
+
 def _refusal(outcome: Resolution) -> str:
     """Word the error for a walk that ended without a cell; the whole ladder is in it."""
+    head = f"{outcome.request}: nothing serves variant `{outcome.variant}`"
     if outcome.refused is not None:
-        head = f"{outcome.request}: profile {outcome.profile} forbids this fall: {outcome.refused.reason}"
-        cell = next((r.cell for r in outcome.rungs if r.cell.id == outcome.refused.cell), None)
-        if cell is not None:
-            head += f" (declared at {cell.where})" + (f"; hint: {cell.hint}" if cell.hint else "")
-    else:
-        hints = list(dict.fromkeys(r.cell.hint for r in outcome.rungs if r.cell.hint))
-        head = f"{outcome.request}: nothing serves variant `{outcome.variant}`"
-        head += f"; hint: {' / '.join(hints)}" if hints else ""
-    return f"{printable(head)}\n{outcome}"
+        axis, reason = outcome.refused.axis, outcome.refused.reason
+        head = f"{outcome.request}: profile {outcome.profile} forbids a fall on {axis}: {reason}"
+    return f"{printable(head + _blame(outcome))}\n{outcome}"
 
 
 def _announce(outcome: Resolution) -> None:
@@ -202,9 +223,7 @@ def _announce(outcome: Resolution) -> None:
     noted, warned = reasons("note"), reasons("warn")
     logging.getLogger("rung").info(printable(f"resolved {outcome.summary()}" + (f"; {noted}" if noted else "")))
     if warned:
-        hints = dict.fromkeys(r.hint for r in outcome.rungs if r.hint)
-        hint = f" (hint: {' / '.join(hints)})" if hints else ""
-        _warn(printable(f"{outcome.summary()}; {warned}{hint}"))
+        warn(f"{outcome.summary()}; {warned}{_blame(outcome)}", FallbackWarning)
 
 
 class Platform:
@@ -213,11 +232,10 @@ class Platform:
     Two platforms made alike from live facts are one object, so that a fall is said once per process.
     """
 
-    __slots__ = ("__weakref__", "_announced", "_context", "card", "kernels")
+    __slots__ = ("__weakref__", "_announced", "_context", "kernels")
 
-    def __init__(self, context: Context, card: DeviceFact | None = None) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self.card = card
         self.kernels = KernelTable(context)
         self._announced: set[tuple[str, str]] = set()
 
@@ -235,6 +253,11 @@ class Platform:
     def arrays(self) -> str:
         """The array library the caller holds."""
         return self._context.arrays
+
+    @property
+    def card(self) -> DeviceFact | None:
+        """The card that was detected, None where none was or which is the first is not known."""
+        return self._context.card
 
     @property
     def facts(self) -> Facts:
@@ -286,7 +309,8 @@ class Platform:
         table = table or default_table()
         facts = facts or live_facts_of(table)
         record = table.device(device)
-        return cls._made(table, device, lattice.read_arch(record, arch), arrays, facts, profile, None)
+        policy = _profile_of(table, profile)
+        return cls._made(table, device, lattice.read_arch(record, arch), arrays, facts, policy, None)
 
     @classmethod
     def detect(
@@ -302,35 +326,29 @@ class Platform:
         """Look for a device in the profile's order and give its platform.
 
         `device` names the one to take, `uuid` the card (its UUID or PCI id, or a unique beginning of one).
-        Raise UnknownDevice when no such device or card is there.
+        Raise DeviceNotFound when no such device or card is there.
         """
         table = table or default_table()
         facts = facts or live_facts_of(table)
-        policy = _profile_of(table, facts, profile)
+        policy = _profile_of(table, profile)
         if device is not None and table.device(device).detect is None:
-            raise UnknownDevice(f"{device} is never detected; name it: Platform.of({device!r}, ARCH)")
+            raise DeviceNotFound(f"{device} is never detected; name it: Platform.of({device!r}, ARCH)")
         for name in (device,) if device is not None else policy.devices:
             cards = facts.devices(name)
             if isinstance(cards, Unknown):
                 if device is None:
-                    message = f"could not tell whether there is a {name} device: {cards.why}"
-                    _could_not_tell(policy, message)
+                    _could_not_tell(policy, facts, name, cards.why)
                 cards = ()
-            elif uuid is not None:
-                cards = tuple(c for c in cards if uuid in (c.uuid, c.pci) or c.uuid.startswith(uuid))
-                if len(cards) > 1:
-                    raise UnknownDevice(f"`{uuid}` fits several {name} cards: {', '.join(c.uuid for c in cards)}")
-            if not cards and (uuid is not None or name != "cpu"):
-                continue
             if uuid is not None:
-                arch, why = lattice.read_arch(table.device(name), cards[0].arch), ""
-            else:
-                arch, why = own_arch(table, name, facts)
-                if why and cards:
-                    _warn(f"{why}; only portable code is offered. Name a card with uuid=")
-            card = cards[0] if cards and not why else None
-            return cls._made(table, name, arch, arrays, facts, policy.name, card)
-        raise UnknownDevice(_nothing_found(facts, device, uuid, policy))
+                cards = _named(cards, uuid, name)
+            if not cards and (uuid is not None or name != _CPU):
+                continue
+            arch, why = own_arch(table, name, facts, cards)
+            if why and cards:
+                warn(f"{why}; only portable code is offered. Name a card with uuid=", FallbackWarning)
+            first = next((card for card in cards if card.index == 0), cards[0] if cards else None)
+            return cls._made(table, name, arch, arrays, facts, policy, None if why else first)
+        raise DeviceNotFound(_nothing_found(facts, device, uuid, policy))
 
     @classmethod
     def _made(
@@ -340,23 +358,24 @@ class Platform:
         arch: str,
         arrays: str | None,
         facts: Facts,
-        profile: str | None,
+        policy: Profile,
         card: DeviceFact | None,
     ) -> Platform:
-        warn_unknown_variables(table.wanted().env)
-        policy = _profile_of(table, facts, profile)
+        wanted = table.wanted().env
+        warn_unknown_variables(wanted)
         arrays = arrays or _arrays_of(table, device, facts)
-        if arrays not in ("numpy", "torch"):
-            raise ValueError(f"unknown arrays {arrays!r}: rung knows `numpy` and `torch`")
-        disabled = facts.env("RUNG_DISABLE")
-        globs = tuple(disabled.replace(",", " ").split()) if isinstance(disabled, str) else ()
+        if arrays not in ARRAYS:
+            raise UnknownArrays(f"unknown arrays `{arrays}`: {did_you_mean(arrays, ARRAYS)}")
+        globs = disabled_globs(facts)
         warn_idle_globs(table, globs)
-        context = Context(table, device, arch, arrays, facts, policy, globs)
+        made = cls(Context(table, device, arch, arrays, facts, policy, globs, card=card))
         if facts is not table.memo.get(Facts):
-            return cls(context, card)
-        key = (cls, device, arch, arrays, policy.name, card, globs)
-        made: Platform = table.memo.setdefault(key, cls(context, card))
-        return made
+            return made
+        # What predicates see of the environment is part of what a platform is: another value, another platform.
+        environment = tuple(str(facts.env(name)) for name in wanted)
+        key = (cls, device, arch, arrays, policy.name, card, globs, environment)
+        kept: Platform = table.memo.setdefault(key, made)
+        return kept
 
     @classmethod
     def cpu(cls) -> Platform:
@@ -384,19 +403,36 @@ class Platform:
 
         `settled` takes predicates as answered (`{"torch_cuda": "no"}`), for asking what would happen.
         """
-        context = self._context
-        if settled:
-            context = replace(context, settled=dict(settled), _verdicts={})
-        binder = partial(_bind_kernel, context) if bind else None
-        return walk(context, op, variant, bind=binder)[0]
+        context = self._settled(settled)
+        if bind:
+            _refuse_foreign(context, op)
+        return walk(context, op, variant, bind=partial(_bind_kernel, context) if bind else None)[0]
 
     def resolve_kernel(self, op: str, variant: str = DEFAULT) -> Any:
         """Give `kernels.get(op, variant)`."""
         return self.kernels.get(op, variant)
 
-    def resolve_component(self, kind: str, variant: str = DEFAULT) -> Resolution:
-        """Give the resolution of a component kind. The last rung stands for `spec.factory`."""
-        return walk(self._context, kind, variant, component=True)[0]
+    def resolve_component(
+        self, kind: str, variant: str = DEFAULT, *, bind: bool = False, settled: Mapping[str, str] | None = None
+    ) -> Resolution:
+        """Give the resolution of a component kind, like `explain` for ops. The last rung is `spec.factory`."""
+        context = self._settled(settled)
+        if bind:
+            _refuse_foreign(context, kind)
+        roots = self.table.roots
+
+        def binder(cell: Cell) -> Any:
+            return rung_bind(cell.impl, roots) if cell.impl else None
+
+        return walk(context, kind, variant, component=True, bind=binder if bind else None)[0]
+
+    def _settled(self, settled: Mapping[str, str] | None) -> Context:
+        for name, answer in (settled or {}).items():
+            if name not in self.table.named:
+                raise UnknownPredicate(f"unknown predicate `{name}`: {did_you_mean(name, self.table.named)}")
+            if answer not in (YES, NO, UNKNOWN):
+                raise RungError(f"predicate `{name}` cannot be {answer!r}: the answer is yes, no or unknown")
+        return replace(self._context, settled=dict(settled)) if settled else self._context
 
     def build_component(self, spec: Buildable, instance: Any, variant: str = DEFAULT) -> Any:
         """Build a component with the builder that serves its kind here, else with `spec.factory(instance)`.
@@ -405,13 +441,12 @@ class Platform:
         where the profile forbids one. What a builder raises passes through.
         """
         context = self._context
-        if not context.facts.live:
-            raise ForeignFactsError(f"the facts of this platform were recorded elsewhere ({context.facts.origin})")
+        _refuse_foreign(context, spec.kind)
 
         def builder(cell: Cell) -> Callable[[], Any]:
             if not cell.impl:
                 return partial(spec.factory, instance)
-            return partial(bind(cell.impl, context.table.roots), spec, instance, self)
+            return partial(rung_bind(cell.impl, context.table.roots), spec, instance, self)
 
         outcome, build = walk(context, spec.kind, variant, component=True, bind=builder)
         if outcome.cell is None:
@@ -425,17 +460,38 @@ class Platform:
         return build()
 
 
-def _could_not_tell(policy: Profile, message: str) -> None:
-    """Treat a device that cannot be told apart from an absent one as the profile treats the unknown."""
-    level = policy.fall["unknown"]
+def _could_not_tell(policy: Profile, facts: Facts, device: str, why: str) -> None:
+    """Say that a device was passed over because nobody could tell whether it is there.
+
+    On this machine a probe failed, and the program ends up on another device: that is a fall on the device axis.
+    Facts recorded elsewhere may just not say.
+    """
+    axis = "device" if facts.live else "unknown"
+    message = f"could not tell whether there is a {device} device: {why}"
+    level = policy.fall[axis]
     if level == "error":
-        raise FallError(f"profile {policy.name}: {message}")
+        raise FallError(f"profile {policy.name} forbids a fall on {axis}: {message}")
     if level == "warn":
-        _warn(message)
+        warn(message, FallbackWarning)
     elif level == "note":
         import logging
 
         logging.getLogger("rung").info(message)
+
+
+def _named(cards: tuple[DeviceFact, ...], text: str, device: str) -> tuple[DeviceFact, ...]:
+    """Give the card with this UUID or PCI id, else the only one whose UUID or PCI id starts with it."""
+    wanted = text.strip().casefold()
+    if not wanted:
+        raise DeviceNotFound("an empty text names no card")
+    exact = tuple(card for card in cards if wanted in (card.uuid.casefold(), card.pci.casefold()))
+    near = exact or tuple(
+        c for c in cards if c.uuid.casefold().startswith(wanted) or c.pci.casefold().startswith(wanted)
+    )
+    if len(near) > 1:
+        shown = ", ".join(card.uuid or card.pci for card in near)
+        raise DeviceNotFound(f"`{text}` fits several {device} cards: {shown}")
+    return near
 
 
 def _nothing_found(facts: Facts, device: str | None, uuid: str | None, policy: Profile) -> str:
@@ -452,11 +508,9 @@ def _nothing_found(facts: Facts, device: str | None, uuid: str | None, policy: P
     return f"{card}; {'; '.join(seen) if seen else 'the probes found nothing'}"
 
 
-def _profile_of(table: Table, facts: Facts, profile: str | None) -> Profile:
-    if profile is None:
-        chosen = facts.env("RUNG_PROFILE")
-        profile = chosen if isinstance(chosen, str) and chosen else DEFAULT
-    return table.profile(profile)
+def _profile_of(table: Table, profile: str | None) -> Profile:
+    """Give the named profile, else RUNG_PROFILE's: the caller's policy, whatever machine the facts are of."""
+    return table.profile(profile or os.environ.get("RUNG_PROFILE") or DEFAULT)
 
 
 def _arrays_of(table: Table, device: str, facts: Facts) -> str:

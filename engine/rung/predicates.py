@@ -153,8 +153,8 @@ def _device(atom: Expression, scope: Scope) -> Verdict:
 
 
 def _arch(atom: Expression, scope: Scope) -> Verdict:
-    target = atom.get("name")
     device = scope.device
+    target = device.aliases.get(atom.get("name"), atom.get("name"))
     if not lattice.is_target(device, target):
         return Verdict(NO, f"`{target}` is no target of {device.name}")
     answer = lattice.fit(device, target, lattice.default_artifact(device, target), scope.arch)

@@ -7,11 +7,12 @@ no state of their own beside those rows: manifests are where cells come from.
 from __future__ import annotations
 
 import sys
+import threading
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from rung.bind import provide
-from rung.diagnostics import Where
+from rung.bind import provide, withdraw
+from rung.diagnostics import ManifestError, Where
 from rung.entries import DEFAULT, GENERIC, Cell, LocalRow
 from rung.load import default_table, extend_default_table
 from rung.matrix import component_matrix, kernel_matrix
@@ -44,18 +45,25 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 _rows: list[LocalRow] = []
 _numbers = count(1)
+_registering = threading.Lock()
 
 
 class KernelRegistry:
     """The kernel cells of the default table."""
 
     def lookup(self, op: str, device: str, arch: str = GENERIC, variant: str = DEFAULT) -> Cell | None:
-        """Give the cell declared for exactly this key, usable or not; None when there is none."""
+        """Give the cell declared for exactly this key, usable or not; None when there is none.
+
+        The reference, last rung of every ladder, answers where no other cell has its key, and to `generic` too.
+        """
         default_table().op(op)
+        last = None
         for cell in default_table().kernels[op]:
-            if (cell.device, cell.arch, cell.variant) == (device, arch, variant):
+            if cell.is_reference and (device, variant) == (cell.device, cell.variant) and arch in (cell.arch, GENERIC):
+                last = cell
+            elif (cell.device, cell.arch, cell.variant) == (device, arch, variant):
                 return cell
-        return None
+        return last
 
     def resolve_first(self, op: str, candidates: Iterable[tuple[str, str]], variant: str = DEFAULT) -> Cell | None:
         """Give the first cell declared for one of the (device, arch) candidates, in their order."""
@@ -113,22 +121,30 @@ def build_component(spec: ComponentSpec, instance: ModelInstance, variant: str =
 
 
 def _register(
-    section: str, serves: str, row: dict[str, Any], available: Callable[[], bool] | None, replace: bool
+    section: str,
+    serves: str,
+    row: dict[str, Any],
+    function: Callable[..., Any],
+    available: Callable[[], bool] | None,
+    replace: bool,
 ) -> None:
 
     number = next(_numbers)
+    row["impl"] = provide(f"{serves}_{number}", function)
+    provided = [row["impl"]]
     if available is not None:
-        row["when"] = {"probe": provide(f"available_{number}", lambda facts: available())}
+        row["when"] = {"probe": provide(f"{serves}_{number}_available", lambda facts: available())}
+        provided.append(row["when"]["probe"])
     frame = sys._getframe(2)
     where = Where(frame.f_code.co_filename, frame.f_lineno)
-    keys = ("device", "arch", "variant")
-    rows = list(_rows)
-    if replace:
-        new = [row.get(key) for key in keys]
-        rows = [r for r in rows if (r.section, r.serves, [r.row.get(k) for k in keys]) != (section, serves, new)]
-    rows.append(LocalRow(section, serves, row, where, replace))
-    extend_default_table(rows)
-    _rows[:] = rows
+    with _registering:  # compiling imports no backend, so a lock is safe, and no registration is lost
+        rows = [*_rows, LocalRow(section, serves, row, where, replace)]
+        try:
+            extend_default_table(rows)
+        except ManifestError:
+            withdraw(provided)
+            raise
+        _rows[:] = rows
 
 
 def register_kernel(
@@ -150,11 +166,10 @@ def register_kernel(
     """
 
     def decorate(function: F) -> F:
-        impl = provide(f"kernel_{next(_numbers)}", function)
-        row = {"device": [device], "arch": [arch], "variant": [variant], "arrays": arrays, "impl": impl}
+        row: dict[str, Any] = {"device": [device], "arch": [arch], "variant": [variant], "arrays": arrays}
         if artifact is not None:
             row["artifact"] = artifact
-        _register("kernels", op, row, available, replace)
+        _register("kernels", op, row, function, available, replace)
         return function
 
     return decorate
@@ -172,9 +187,8 @@ def register_component(
     """Register a builder `(spec, instance, platform)` as a component cell of this process: a decorator."""
 
     def decorate(builder: F) -> F:
-        impl = provide(f"component_{next(_numbers)}", builder)
-        row = {"device": [device], "variant": [variant], "arrays": arrays, "impl": impl}
-        _register("components", kind, row, available, replace)
+        row: dict[str, Any] = {"device": [device], "variant": [variant], "arrays": arrays}
+        _register("components", kind, row, builder, available, replace)
         return builder
 
     return decorate

@@ -16,7 +16,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from rung import lattice
-from rung.bind import FAILURES
+from rung.bind import is_installed, root_of
 from rung.diagnostics import BindError, Where, did_you_mean, printable
 from rung.entries import ARRAYS, AXES, DEFAULT, GENERIC, REFERENCE, Cell, Expression
 from rung.facts import Unknown
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from rung.entries import Profile
-    from rung.facts import Facts
+    from rung.facts import DeviceFact, Facts
     from rung.table import Table
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
     "NOT_TRIED",
     "Context",
     "Fall",
-    "Forbidden",
+    "NotOffered",
     "Resolution",
     "Rung",
     "factory_cell",
@@ -51,7 +51,7 @@ _DISABLED: Final = "disabled by RUNG_DISABLE="
 class Context:
     """What a walk is done for: the platform's choices, its facts and its policy.
 
-    `disabled` are cell globs that only narrow. `settled` are predicates answered by hand.
+    `disabled` are cell globs that only narrow, `settled` predicates answered by hand, `card` the one card meant.
     """
 
     table: Table
@@ -62,8 +62,9 @@ class Context:
     profile: Profile
     disabled: tuple[str, ...] = ()
     settled: Mapping[str, str] = field(default_factory=dict)
-    _archs: dict[str, str] = field(default_factory=dict)
-    _verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
+    card: DeviceFact | None = None
+    _archs: dict[str, str] = field(init=False, default_factory=dict)
+    _verdicts: dict[tuple[str, str], Verdict] = field(init=False, default_factory=dict)
 
     @property
     def device_chain(self) -> tuple[str, ...]:
@@ -99,6 +100,17 @@ class Context:
                 unknown = last
         return unknown or last
 
+    def obstacle(self, cell: Cell) -> str:
+        """Give what is known to keep a cell from binding in this process, without trying; "" for nothing.
+
+        Facts recorded elsewhere say nothing of this process, and it nothing of them.
+        """
+        if not self.facts.live or not cell.impl:
+            return ""
+        if not is_installed(cell.impl):
+            return f"package `{root_of(cell.impl)}` is not installed"
+        return self.table.failures.get(cell.impl, "")
+
     def verdict(self, name: str, device: str) -> Verdict:
         """Answer one predicate for one device, once per platform."""
         key = (name, device)
@@ -114,14 +126,17 @@ class Context:
         return known
 
 
-def own_arch(table: Table, device: str, facts: Facts) -> tuple[str, str]:
+def own_arch(table: Table, device: str, facts: Facts, cards: tuple[DeviceFact, ...] | None = None) -> tuple[str, str]:
     """Give the arch of a device's first card, or `generic` with the reason nothing closer can be said.
 
     Cards that differ in arch have no common answer: only a card known to be the runtime's first decides.
+    `cards` are those to choose from, by default all.
     """
-    cards = facts.devices(device)
-    if isinstance(cards, Unknown):
-        return GENERIC, cards.why
+    if cards is None:
+        found = facts.devices(device)
+        if isinstance(found, Unknown):
+            return GENERIC, found.why
+        cards = found
     if not cards:
         return GENERIC, f"no {device} device was found"
     first = next((card for card in cards if card.index == 0), None)
@@ -152,8 +167,8 @@ class Rung:
 
     @property
     def hint(self) -> str:
-        """What to do about a rung that said no or is broken; "" for one that somebody disabled."""
-        missing = self.verdict in (NO, BROKEN) and not self.reason.startswith(_DISABLED)
+        """What to do about a rung that was passed over; "" for one that somebody disabled."""
+        missing = self.verdict in (NO, UNKNOWN, BROKEN) and not self.reason.startswith(_DISABLED)
         return self.cell.hint if missing else ""
 
 
@@ -168,7 +183,7 @@ class Fall:
 
 
 @dataclass(frozen=True, slots=True)
-class Forbidden:
+class NotOffered:
     """A cell that is no rung here, because its code does not run on this arch or its arrays cannot cross."""
 
     cell: Cell
@@ -179,7 +194,7 @@ class Forbidden:
 class Resolution:
     """The outcome of a walk. `cell` is None when the profile refuses the fall (`refused`) or nothing serves.
 
-    `rungs` are all candidates in order, `falls` what the outcome falls on, `forbidden` the cells that were asked
+    `rungs` are all candidates in order, `falls` what the outcome falls on, `not_offered` the cells that were asked
     for and cannot run here at all. `only` is the one backend the profile allows. `str()` gives the ladder for a
     person.
     """
@@ -195,7 +210,7 @@ class Resolution:
     rungs: tuple[Rung, ...]
     falls: tuple[Fall, ...]
     refused: Fall | None = None
-    forbidden: tuple[Forbidden, ...] = ()
+    not_offered: tuple[NotOffered, ...] = ()
     suggestion: str = ""
     only: str = ""
 
@@ -203,6 +218,11 @@ class Resolution:
     def chosen(self) -> Rung | None:
         """The rung that serves."""
         return next((r for r in self.rungs if r.cell is self.cell), None)
+
+    @property
+    def passed(self) -> tuple[Rung, ...]:
+        """The rungs that were tried and do not serve."""
+        return tuple(r for r in self.rungs if r.verdict in (NO, UNKNOWN, BROKEN))
 
     @property
     def bridged(self) -> bool:
@@ -226,7 +246,7 @@ class Resolution:
             "falls": [{"axis": f.axis, "level": f.level, "reason": f.reason, "cell": f.cell} for f in self.falls],
             "refused": self.refused.axis if self.refused is not None else None,
             "not_offered": [
-                {"cell": f.cell.id, "reason": f.reason, "where": str(f.cell.where)} for f in self.forbidden
+                {"cell": f.cell.id, "reason": f.reason, "where": str(f.cell.where)} for f in self.not_offered
             ],
         }  # fmt: skip
 
@@ -258,12 +278,13 @@ class Resolution:
         if self.only:
             lines.append(f"  profile {self.profile} takes cells of backend `{self.only}` only")
         elif all(rung.cell.is_reference for rung in self.rungs):
-            lines.append("  nothing else matches: no other cell is for this device, this variant and these arrays")
+            why = "those that match do not run" if self.not_offered else "no other cell is for this device and variant"
+            lines.append(f"  nothing else matches: {why} here")
         if self.suggestion:
             lines.append(f"  {self.suggestion}")
-        if self.forbidden:
+        if self.not_offered:
             lines.append("  not offered here:")
-            lines += [f"       {f.cell.id}: {printable(f.reason)}  ({f.cell.where})" for f in self.forbidden]
+            lines += [f"       {f.cell.id}: {printable(f.reason)}  ({f.cell.where})" for f in self.not_offered]
         return "\n".join(lines)
 
 
@@ -325,13 +346,13 @@ def _crosses(context: Context, cell: Cell) -> bool:
     return cell.arch is not None and (cell.device, cell.arrays) != (context.device, context.arrays)
 
 
-def _forbidden(context: Context, cells: tuple[Cell, ...], chain: tuple[str, ...]) -> Iterator[Forbidden]:
+def _not_offered(context: Context, cells: tuple[Cell, ...], chain: tuple[str, ...]) -> Iterator[NotOffered]:
     """Give the cells of the chain on the platform's devices that are no rungs, and why not."""
     for cell in cells:
         if cell.variant in chain and cell.device in context.device_chain and not cell.is_reference:
             answer = _fit(context, cell)
             if not answer.runs:
-                yield Forbidden(cell, answer.why)
+                yield NotOffered(cell, answer.why)
 
 
 def walk(
@@ -379,12 +400,14 @@ def walk(
         verdict = context.judge(cell)
         rung = Rung(cell, verdict.answer, verdict.reason, bridged)
         if rung.verdict == YES:
-            cause = FAILURES.get(cell.impl, "") if bind is None else ""
+            cause = context.obstacle(cell) if bind is None else ""
             if bind is not None:
                 try:
                     bound = bind(cell)
+                    table.failures.pop(cell.impl, None)
                 except BindError as error:
                     cause = str(error)
+                    table.failures[cell.impl] = cause
             if cause:
                 rung = replace(rung, verdict=BROKEN, reason=cause)
         if rung.verdict == YES:
@@ -411,7 +434,7 @@ def walk(
         rungs=tuple(rungs),
         falls=tuple(sorted(falls, key=lambda f: AXES.index(f.axis))),
         refused=refused,
-        forbidden=tuple(_forbidden(context, cells, chain)),
+        not_offered=tuple(_not_offered(context, cells, chain)),
         suggestion=suggestion,
         only=only or "",
     )

@@ -35,8 +35,8 @@ class Table:
     """All declared entries. `kernels` and `components` hold the cells of each op and kind, sorted by id.
 
     `predicates` holds named ones and, under their text, inline ones; `named` are the declared names.
-    `roots` are the top-level packages cells may bind. `memo` is for upper layers, to keep what they derive from
-    this table for as long as there is one.
+    `roots` are the top-level packages cells may bind. `failures` are the paths that could not be bound in this
+    process, with the cause; `memo` is for upper layers, to keep what they derive from this table as long as it.
     """
 
     devices: Mapping[str, Device]
@@ -49,14 +49,20 @@ class Table:
     kernels: Mapping[str, tuple[Cell, ...]]
     components: Mapping[str, tuple[Cell, ...]]
     roots: frozenset[str] = field(default_factory=frozenset)
+    failures: dict[str, str] = field(default_factory=dict, repr=False)
     memo: dict[object, Any] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        count = sum(1 for _ in self.cells())
+        return f"<Table of {len(self.devices)} devices, {len(self.ops)} ops, {len(self.kinds)} kinds, {count} cells>"
 
     def op(self, name: str) -> Op:
         """Give an op; raise UnknownOp with a suggestion."""
         try:
             return self.ops[name]
         except KeyError:
-            raise UnknownOp(f"unknown op `{name}`: {did_you_mean(name, self.ops)}") from None
+            hint = "it is a component kind" if name in self.kinds else did_you_mean(name, self.ops)
+            raise UnknownOp(f"unknown op `{name}`: {hint}") from None
 
     def kind(self, name: str) -> Kind:
         """Give a component kind; raise UnknownKind with a suggestion."""
@@ -105,6 +111,6 @@ class Table:
                 )
             ),
             files=tuple(sorted({a.get("has") for a in atoms if a.key == "module" and a.get("has")})),
-            env=tuple(sorted({a.get("name") for a in atoms if a.key == "env"})),
+            env=tuple(sorted({"RUNG_DISABLE"} | {a.get("name") for a in atoms if a.key == "env"})),
             probes=tuple(sorted({a.get("path") for a in atoms if a.key == "probe"})),
         )

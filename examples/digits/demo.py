@@ -35,7 +35,7 @@ def platforms(table: rung.Table) -> Iterator[tuple[str, rung.Platform]]:
         name = "torch" if device == "cpu" else device
         try:
             found = rung.detect(device=device, arrays="torch", table=table)
-        except rung.UnknownDevice as error:
+        except rung.DeviceNotFound as error:
             print(f"\n{name}\n  not usable here: {error}")
             continue
         outcome = found.resolve("flow_match_step")
@@ -47,7 +47,7 @@ def platforms(table: rung.Table) -> Iterator[tuple[str, rung.Platform]]:
 
 def report(platform: rung.Platform) -> None:
     """Print the platform, and the ladder of every op and component down to the rung that serves."""
-    print(f"  {platform!r}, falls back along {' -> '.join(platform.device_chain)}")
+    print(f"  {platform!r}, devices in order: {', '.join(platform.device_chain)}")
     for op in platform.table.ops:
         ladder(platform.resolve(op))
     for spec in SPECS:
@@ -61,7 +61,7 @@ def ladder(outcome: rung.Resolution) -> None:
     for passed in outcome.rungs:
         if passed.verdict in ("no", "unknown", "broken"):
             print(f"    {'':<16}   passed over {passed.cell.id}: {passed.verdict}, {passed.reason}")
-    for other in outcome.forbidden:
+    for other in outcome.not_offered:
         print(f"    {'':<16}   not offered  {other.cell.id}: {other.reason}")
     for fall in outcome.falls:
         print(f"    {'':<16}   fall on {fall.axis} ({fall.level}): {fall.reason}")
@@ -95,7 +95,7 @@ def main() -> None:
     captions: list[str] = []
     reference: dict[str, FloatArray] = {}
     for name, platform in platforms(table):
-        print(f"\n{name}")
+        print(f"\n{name}" + (" (a stand-in written in Python, no hardware)" if name == "accel" else ""))
         report(platform)
         model = rung.ModelInstance(platform, SPECS, data=weights)
         for form in FORMS:

@@ -31,7 +31,7 @@ class FakeHost(Host):
         for name in names:
             if name in self.libraries:
                 return cast("ctypes.CDLL", self.libraries[name])
-        raise OSError(f"{names}: cannot open shared object file")
+        raise FileNotFoundError(f"{names}: cannot open shared object file")
 
     def run(self, command: Sequence[str], *, limit: float = 1.5) -> str:
         if self.child is None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -331,6 +332,30 @@ class TestRealCalls:
     def test_the_child_gets_the_environment(self, driver: str) -> None:
         (card,) = cuda.detect(real_box(driver, {"CUDA_VISIBLE_DEVICES": "0"}))
         assert card.arch == "sm_103"
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="the dynamic linker of Linux")
+    @pytest.mark.parametrize(
+        ("library", "question"),
+        [
+            ("libnvidia-ml.so.1", "cuda.detect(host)"),
+            ("libcuda.so.1", "cuda.ask_cuda(host)"),
+        ],
+        ids=["nvml", "cuda"],
+    )
+    def test_a_library_that_does_not_load_is_not_no_device(self, library: str, question: str, tmp_path: Path) -> None:
+        (tmp_path / library).write_bytes(b"garbage" * 100)
+        program = f"""
+from rung.probes import cuda
+from rung.probes.host import Host
+host = Host()
+try:
+    print({question})
+except OSError as error:
+    print(error)
+"""
+        env = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+        done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
+        assert f"{tmp_path / library}: invalid ELF header" in done.stdout
 
     def test_bus_order_needs_no_child(self, driver: str) -> None:
         env = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "FAKE_CUDA_ERROR": "999"}

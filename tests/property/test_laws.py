@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 import rung
 from rung import lattice
-from rung.bind import FAILURES
 from rung.diagnostics import BindError, Where
 from rung.entries import AXES, Arch, Cell, Device, Expression, Jit, Op, Pattern, Profile, Target
 from rung.facts import Facts
@@ -367,7 +366,7 @@ class TestWalk:
 
         profile = Profile("made", (), levels)
         tried, bound = scene.walk(bind=bind, profile=profile)
-        with mock.patch.dict(FAILURES, dict.fromkeys(broken, "no lib")):
+        with mock.patch.object(Context, "obstacle", lambda _, cell: "no lib" if cell.impl in broken else ""):
             said, nothing = scene.walk(profile=profile)
         assert nothing is None
         assert said == tried

@@ -6,16 +6,18 @@ Owns the parser, the exit codes and the last line of defence. Each command is on
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rung.cli import check, explain, facts, ladder, matrix, parity
 from rung.diagnostics import RungError, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["CLEAN", "FINDINGS", "INTERNAL", "USAGE", "main"]
 
@@ -45,12 +47,29 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     print("\n".join(printable(line) for line in f"rung: warning: {message}".splitlines()), file=sys.stderr)
 
 
+@contextmanager
+def _spoken() -> Iterator[None]:
+    """Show what the engine warns of and logs on standard error, a line each."""
+    notes = logging.StreamHandler(sys.stderr)
+    notes.setFormatter(logging.Formatter("rung: note: %(message)s"))
+    logger = logging.getLogger("rung")
+    level = logger.level
+    logger.addHandler(notes)
+    logger.setLevel(logging.INFO)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            yield
+    finally:
+        logger.removeHandler(notes)
+        logger.setLevel(level)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and give its exit code."""
     arguments = parser().parse_args(argv)
     try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+        with _spoken():
             code: int = arguments.run(arguments)
         sys.stdout.flush()
     except (RungError, OSError) as error:

@@ -25,6 +25,7 @@ __all__ = [
     "Config",
     "common_flags",
     "config_of",
+    "facts_flag",
     "facts_of",
     "rows",
     "table_flags",
@@ -47,7 +48,7 @@ def common_flags(command: argparse.ArgumentParser, formats: Sequence[str]) -> No
     """Add the flags every command has. The first format is the default."""
     command.add_argument("--format", choices=formats, default=formats[0], help=f"default: {formats[0]}")
     command.add_argument("--output", metavar="FILE", help="write the report to a file instead of standard output")
-    command.add_argument("--root", metavar="DIR", default=".", help="where pyproject.toml is and paths are relative to")
+    command.add_argument("--root", metavar="DIR", default=".", help="where pyproject.toml is; first on the import path")
     command.add_argument("--no-color", action="store_true", help="no colours; so does NO_COLOR")
     command.add_argument("--debug", action="store_true", help="show a traceback instead of one line")
 
@@ -62,6 +63,10 @@ def table_flags(command: argparse.ArgumentParser) -> None:
         "--allow", metavar="PACKAGE", action="append", default=[],
         help="a top-level package those manifests may bind, looked for in --root first; repeatable",
     )  # fmt: skip
+
+
+def facts_flag(command: argparse.ArgumentParser) -> None:
+    """Add the flag that answers for another machine."""
     command.add_argument("--facts", metavar="FILE", help="answer for the machine recorded there, not for this one")
 
 
@@ -76,9 +81,13 @@ def config_of(arguments: argparse.Namespace) -> Config:
     if not file.is_file():
         return Config(root)
     try:
-        section = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("rung", {})
+        section: Any = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RungError(f"{file}: {error}") from None
+    for name in ("tool", "tool.rung"):
+        section = section.get(name.removeprefix("tool."), {})
+        if not isinstance(section, dict):
+            raise RungError(f"{file}: `{name}` must be a table, written [{name}]")
     for key, value in section.items():
         if key not in ("manifests", "allow"):
             raise RungError(f"{file}: [tool.rung] has no key `{key}`; it has `manifests` and `allow`")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rung.cli.common import common_flags, facts_of, table_flags, table_of, write, write_json
-from rung.diagnostics import RungError, did_you_mean
+from rung.cli.common import common_flags, facts_flag, facts_of, table_flags, table_of, write, write_json
+from rung.diagnostics import RungError, warn
+from rung.entries import ARRAYS
 
 if TYPE_CHECKING:
     import argparse
@@ -32,6 +33,7 @@ def add(commands: Any) -> None:
     command.add_argument("--bind", action="store_true", help="also import implementations until one binds")
     platform_flags(command)
     table_flags(command)
+    facts_flag(command)
     common_flags(command, ("full", "json"))
     command.set_defaults(run=run)
 
@@ -40,7 +42,7 @@ def platform_flags(command: argparse.ArgumentParser) -> None:
     """Add the flags that choose a platform."""
     command.add_argument("--device", help="a device family; default: the detected one")
     command.add_argument("--arch", help="what its hardware is; default: what the facts say")
-    command.add_argument("--arrays", choices=("numpy", "torch"), help="what the caller holds")
+    command.add_argument("--arrays", choices=ARRAYS, help="what the caller holds")
     command.add_argument("--profile", help="the policy; default: RUNG_PROFILE, else `default`")
 
 
@@ -56,7 +58,11 @@ def platform_of(arguments: argparse.Namespace) -> Platform:
             raise RungError("--arch needs --device: arch names belong to a device")
         return Platform.detect(arrays=arguments.arrays, facts=facts, profile=arguments.profile, table=table)
     table.device(arguments.device)
-    arch = arguments.arch or own_arch(table, arguments.device, facts or live_facts_of(table))[0]
+    arch = arguments.arch
+    if arch is None:
+        arch, why = own_arch(table, arguments.device, facts or live_facts_of(table))
+        if why:
+            warn(f"{why}; taking arch `{arch}` (name one with --arch)")
     return Platform.of(
         arguments.device, arch, arrays=arguments.arrays, facts=facts, profile=arguments.profile, table=table
     )
@@ -69,15 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
     settled: dict[str, str] = {}
     for setting in arguments.settled:
         name, _, answer = setting.partition("=")
-        if name not in table.named:
-            raise RungError(f"unknown predicate `{name}`: {did_you_mean(name, table.named)}")
-        if answer not in ("yes", "no", "unknown"):
-            raise RungError(f"--set {setting}: the answer is yes, no or unknown")
         settled[name] = answer
-    if arguments.op in table.kinds and arguments.op not in table.ops:
-        outcome = platform.resolve_component(arguments.op, arguments.variant)
-    else:
-        outcome = platform.explain(arguments.op, arguments.variant, bind=arguments.bind, settled=settled)
+    is_kind = arguments.op in table.kinds and arguments.op not in table.ops
+    ask = platform.resolve_component if is_kind else platform.explain
+    outcome = ask(arguments.op, arguments.variant, bind=arguments.bind, settled=settled)
     if arguments.format == "json":
         write_json(arguments, outcome.as_dict())
     else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rung.cli.common import common_flags, facts_of, table_flags, table_of, write, write_json
+from rung.cli.common import common_flags, facts_flag, facts_of, table_flags, table_of, write, write_json
 
 if TYPE_CHECKING:
     import argparse
@@ -24,6 +24,7 @@ def add(commands: Any) -> None:
         "predicates ask about. What could not be observed is left out.",
     )
     table_flags(command)
+    facts_flag(command)
     common_flags(command, ("yaml", "json"))
     command.set_defaults(run=run)
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rung.cli.common import common_flags, facts_of, rows, table_flags, table_of, write, write_json
+from rung.cli.common import common_flags, facts_flag, facts_of, rows, table_flags, table_of, write, write_json
+from rung.diagnostics import RungError, did_you_mean
+from rung.entries import REFERENCE
 
 if TYPE_CHECKING:
     import argparse
@@ -26,6 +28,7 @@ def add(commands: Any) -> None:
     command.add_argument("--device", help="only this device")
     command.add_argument("--backend", help="only this backend")
     table_flags(command)
+    facts_flag(command)
     common_flags(command, ("text", "json", "markdown"))
     command.set_defaults(run=run)
 
@@ -39,6 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
         table.device(arguments.device)
     if arguments.op is not None and arguments.op not in table.kinds:
         table.op(arguments.op)
+    if arguments.backend not in (None, REFERENCE, *table.backends):
+        raise RungError(f"unknown backend `{arguments.backend}`: {did_you_mean(arguments.backend, table.backends)}")
     wanted = {"op": arguments.op, "device": arguments.device, "backend": arguments.backend}
 
     def keep(row: dict[str, Any]) -> bool:

@@ -58,7 +58,7 @@ _WORDS: Final = {
 def detect(host: Host) -> Sequence[DeviceFact]:
     """Give the cards this process may use, in CUDA's order where it is known; () without a driver or a card.
 
-    Raises OSError when there is a driver and it does not answer.
+    Raises OSError when there is a driver and it does not load or does not answer.
     """
     nvml = Nvml.open(host)
     if nvml is None:
@@ -155,7 +155,7 @@ class Nvml:
         """Start a session; None when there is no NVML or no NVIDIA driver behind it."""
         try:
             library = host.library(*_NVML.get(host.system, ()))
-        except OSError:
+        except FileNotFoundError:
             return None
         nvml = cls(library)
         code = library.nvmlInit_v2()
@@ -243,17 +243,20 @@ class _PciInfo(ctypes.Structure):
 
 # The child's program: the names of CUDA's library are its arguments, a JSON list of cards is its answer. CUDA
 # answers 100 when no card is there or visible. Attributes 75 and 76 are the parts of the compute capability.
+# Of several failures it tells the first of a library that is there, judged as `Host.library` does.
 _QUESTION: Final = """
-import ctypes, json, sys
+import ctypes, errno, json, os, sys
 
+failures = []
 for name in sys.argv[1:]:
     try:
         cuda = ctypes.CDLL(name)
         break
     except OSError as error:
-        failure = str(error)
+        absent = f" {name}: " in f" {error}" and str(error).endswith(os.strerror(errno.ENOENT))
+        failures.append((absent, str(error)))
 else:
-    sys.exit(failure)
+    sys.exit(min(failures, key=lambda failure: failure[0])[1])
 
 def call(name, *arguments):
     code = getattr(cuda, name)(*arguments)

@@ -6,6 +6,7 @@ A method answers or raises OSError; the runner in `rung.probes` turns that into 
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import sys
@@ -44,16 +45,21 @@ class Host:
         return sorted("/" + p.relative_to(self.root).as_posix() for p in found)
 
     def library(self, *names: str) -> ctypes.CDLL:
-        """Load the first shared library that loads; raise OSError naming the last failure."""
+        """Load the first shared library that loads.
+
+        Raise FileNotFoundError when none of them is there, else OSError with what is wrong with the first that is.
+        """
         import ctypes
 
-        failure: OSError | None = None
+        failures: list[OSError] = []
         for name in names:
             try:
                 return ctypes.CDLL(name)
             except OSError as error:
-                failure = error
-        raise failure or OSError("no library was named")
+                kind = FileNotFoundError if _is_absent(name, error) else OSError
+                failures.append(kind(str(error)))
+        broken = [failure for failure in failures if not isinstance(failure, FileNotFoundError)]
+        raise (broken or failures or [FileNotFoundError("no library was named")])[0]
 
     def run(self, command: Sequence[str], *, limit: float = 1.5) -> str:
         """Run a short child process and give its output; raise OSError when it fails or takes longer."""
@@ -76,3 +82,11 @@ class Host:
             last = (done.stderr or done.stdout).strip().splitlines()[-1:] or [""]
             raise OSError(f"`{command[0]}` ended with {done.returncode}: {last[0]}")
         return done.stdout
+
+
+def _is_absent(name: str, error: OSError) -> bool:
+    """Say whether a library is not there at all, rather than unfit, or there without another one it needs."""
+    if isinstance(error, FileNotFoundError):  # Windows, which says the same where a dependency is missing
+        return not Path(name).exists()
+    # dlopen has only words. glibc and musl name what is missing, the library or its dependency, before them.
+    return f" {name}: " in f" {error}" and str(error).endswith(os.strerror(errno.ENOENT))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rung import lattice
-from rung.diagnostics import Problem, did_you_mean, shorten
+from rung.diagnostics import Problem, closest, did_you_mean, shorten
 from rung.entries import DEFAULT, GENERIC, REFERENCE
 from rung.rules.expressions import expressions, nodes
 
@@ -43,11 +43,19 @@ def rg301(whole: Manifests) -> Iterator[Problem]:
             yield from _row_archs(whole, backend, op, index, row)
     if whole.names("devices") - set(whole.devices):
         return  # a predicate may mean an arch of a device that was rejected
-    legal = {t for device in whole.device_records.values() for t in lattice.targets(device)}
+    legal = {t for device in whole.device_records.values() for t in (*lattice.targets(device), *device.aliases)}
     for placed in expressions(whole):
         for node in nodes(placed):
             if node.model.arch is not None and whole.is_unknown(node.model.arch, legal):
-                yield _unknown("RG301", "arch", node.model.arch, node.where, legal)
+                yield _unknown_atom(node.model.arch, node.where, legal)
+
+
+def _unknown_atom(name: str, where: Where, legal: set[str]) -> Problem:
+    """Report an arch that no device has; the names of all devices are too many to list."""
+    hint = did_you_mean(name, legal)
+    if len(legal) > 8 and closest(name, legal) is None:
+        hint = "write a target of some device, or an alias it declares"
+    return Problem("RG301", "error", where, f"unknown arch `{shorten(name)}`", hint)
 
 
 def _device_archs(entry: Entry[DeviceModel]) -> Iterator[Problem]:

@@ -43,7 +43,11 @@ def _signature_fault(signature: str) -> str:
     arguments = function.args
     if arguments.vararg or arguments.kwarg:
         return "`*args` and `**kwargs` are not allowed"
+    names: set[str] = set()
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        if argument.arg in names:  # which parsing alone does not see
+            return f"two arguments are named `{shorten(argument.arg)}`"
+        names.add(argument.arg)
         fault = _type_fault(argument.annotation)
         if fault:
             return f"`{shorten(argument.arg)}` {fault}"
