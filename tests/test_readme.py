@@ -19,8 +19,18 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.S)
+def blocks(language: str, page: str = README) -> list[str]:
+    found = re.findall(rf"^( *)```{language}\n(.*?)```", page, re.S | re.M)
+    return [re.sub(rf"^{indent}", "", block, flags=re.M) for indent, block in found]
+
+
+def commands(page: str, about: str) -> list[list[str]]:
+    lines = [line.strip() for line in page.splitlines()]
+    return [
+        line.removeprefix("$ rung ").partition("#")[0].split()
+        for line in lines
+        if line.startswith("$ rung") and about in line
+    ]
 
 
 def test_the_first_calls_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,13 +50,9 @@ def test_the_first_manifest_works_with_the_commands_below_it(
     (manifest,) = blocks("yaml")
     module = blocks("python")[2]
     monkeypatch.chdir(write({"my_manifests/fast_cpu.yaml": manifest, "fast_cpu.py": module}))
-    commands = [
-        line.removeprefix("$ rung ").partition("#")[0].split()
-        for line in README.splitlines()
-        if line.startswith("$ rung") and "my_manifests" in line
-    ]
-    assert len(commands) == 3
-    for command in commands:
+    shown = commands(README, "my_manifests")
+    assert len(shown) == 3
+    for command in shown:
         assert main(command) == 0, command
     assert "fast_cpu/flow_match_step@cpu.x86_64_v3#default" in capsys.readouterr().out
     table = rung.load(["my_manifests"], allow=["fast_cpu"])
@@ -55,6 +61,28 @@ def test_the_first_manifest_works_with_the_commands_below_it(
     cell = platform.resolve("flow_match_step").cell
     assert cell is not None
     assert cell.backend == "fast_cpu"
+
+
+def test_a_backend_in_five_minutes(
+    write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (manifest,), (module,) = blocks("yaml", page), blocks("python", page)
+    facts = (ROOT / "tests/facts/h200.yaml").read_text(encoding="utf-8")
+    root = write({
+        "my_backend/manifests/my_backend.yaml": manifest,
+        "my_backend/__init__.py": "",
+        "my_backend/solver.py": module,
+        "h200.yaml": facts,
+    })  # fmt: skip
+    monkeypatch.chdir(root)
+    shown = commands(page, "my_backend")
+    assert [command[0] for command in shown] == ["check", "explain", "explain", "parity"]
+    for command in shown:
+        assert main(command) == 0, command
+    out = capsys.readouterr().out
+    assert "-> my_backend/flow_match_step@cuda.sm_90a#default" in out
+    assert "my_backend/flow_match_step@cpu.x86_64#default" in out
 
 
 def test_the_explanation_shown_is_what_explain_prints() -> None:

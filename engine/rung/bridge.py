@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rung.diagnostics import BridgeError
 
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-__all__ = ["TORCH_DEVICES", "bridge", "is_array", "library_of", "to_numpy", "to_torch"]
-
-TORCH_DEVICES: Final = {"cuda": "cuda", "rocm": "cuda", "mps": "mps", "xpu": "xpu"}
-"""What torch calls rung's devices; every other device is the CPU to torch. ROCm answers to `cuda` in torch."""
+__all__ = ["bridge", "is_array", "library_of", "to_numpy", "to_torch"]
 
 
 def library_of(value: object) -> str | None:

@@ -93,6 +93,7 @@ class Device:
     detect: str | None = None
     falls_back_to: str | None = None
     arrays: tuple[str, ...] = ("numpy",)
+    torch: str = "cpu"
     pattern: Pattern | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
     archs: Mapping[str, Arch] = field(default_factory=dict)

@@ -214,6 +214,7 @@ def device_record(entry: Entry[DeviceModel]) -> Device:
         detect=model.detect,
         falls_back_to=model.falls_back_to,
         arrays=tuple(model.arrays),
+        torch=model.torch,
         pattern=pattern,
         aliases=dict(sorted(model.aliases.items())),
         archs={name: Arch(name, tuple(arch.runs)) for name, arch in sorted(model.archs.items())},

@@ -141,6 +141,7 @@ class DeviceModel(Model):
     arrays: Annotated[list[Arrays], Field(min_length=1)] = Field(
         description="What callers on this device hold; the first that is installed is taken."
     )
+    torch: Name = Field("cpu", description="What torch calls it, such as `cuda`; ROCm answers to `cuda` too.")
     pattern: PatternLike | None = Field(None, description="Prefix of arch names, such as `sm_`.")
     aliases: dict[ArchName, ArchName] = Field({}, description="Other names of archs.")
     archs: dict[ArchName, ArchModel] = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rung.bind import bind
-from rung.bridge import TORCH_DEVICES, library_of, to_numpy, to_torch
+from rung.bridge import library_of, to_numpy, to_torch
 from rung.diagnostics import BindError, did_you_mean
 from rung.load import default_table
 from rung.matrix import availability, contexts
@@ -87,12 +87,14 @@ def _cell(op: Op, cell: Cell, table: Table, seed: int) -> Iterator[Outcome]:
         yield Outcome(cell.id, op.name, "", FAILED, detail=f"broken: {error}")
         return
     for dtype, tolerance in op.tolerance.items():
-        yield _compare_dtype(op, cell, dtype, tolerance, reference, cases, kernel, seed)
+        place = table.devices[cell.device].torch
+        yield _compare_dtype(op, cell, place, dtype, tolerance, reference, cases, kernel, seed)
 
 
 def _compare_dtype(
     op: Op,
     cell: Cell,
+    place: str,
     dtype: str,
     tolerance: Any,
     reference: Callable[..., Any],
@@ -112,8 +114,8 @@ def _compare_dtype(
     count, worst = 0, 0.0
     for args, kwargs in cases(dtype, np.random.default_rng(seed)):
         expected = reference(*args, **kwargs)
-        given = [_given(value, cell, dtype) for value in args]
-        named = {key: _given(value, cell, dtype) for key, value in kwargs.items()}
+        given = [_given(value, cell.arrays, place, dtype) for value in args]
+        named = {key: _given(value, cell.arrays, place, dtype) for key, value in kwargs.items()}
         before = deepcopy((given, named))
         try:
             made = kernel(*given, **named)
@@ -130,13 +132,13 @@ def _compare_dtype(
     return outcome(PASSED, count, worst) if count else outcome(SKIPPED, 0, 0.0, "the op gives no case for this dtype")
 
 
-def _given(value: Any, cell: Cell, dtype: str) -> Any:
-    """Give an argument in the cell's array library, on its device and in the dtype compared."""
-    if library_of(value) != "numpy" or cell.arrays == "numpy":
+def _given(value: Any, arrays: str, place: str, dtype: str) -> Any:
+    """Give an argument in the cell's array library, on torch's device `place` and in the dtype compared."""
+    if library_of(value) != "numpy" or arrays == "numpy":
         return value
     import torch
 
-    tensor = to_torch(value, TORCH_DEVICES.get(cell.device, "cpu"))
+    tensor = to_torch(value, place)
     return tensor.to(getattr(torch, dtype)) if tensor.is_floating_point() else tensor
 
 

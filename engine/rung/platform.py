@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, cast
 
 from rung import lattice, probes
 from rung.bind import bind as rung_bind
-from rung.bridge import TORCH_DEVICES, bridge
+from rung.bridge import bridge
 from rung.diagnostics import (
     DeviceNotFound,
     FallbackWarning,
@@ -64,12 +64,14 @@ def _bind_kernel(context: Context, cell: Cell) -> Callable[..., Any]:
     # numpy arrays are in host memory whatever the device is called: between two such cells nothing moves.
     if not crosses or (cell.arrays == "numpy" and context.arrays == "numpy"):
         return cast("Callable[..., Any]", function)
-    if cell.arrays != "torch":
-        return bridge(function, cell.arrays, None)
-    device = TORCH_DEVICES.get(cell.device, "cpu")
-    if context.card is not None and context.card.index is not None and cell.device == context.device != "cpu":
-        device = f"{device}:{context.card.index}"
-    return bridge(function, cell.arrays, device)
+    return bridge(function, cell.arrays, _torch_device(context, cell.device) if cell.arrays == "torch" else None)
+
+
+def _torch_device(context: Context, device: str) -> str:
+    """Give what torch calls a device: with the card's index where the platform is about one card."""
+    name = context.table.devices[device].torch
+    card = context.card if device == context.device else None
+    return name if name == "cpu" or card is None or card.index is None else f"{name}:{card.index}"
 
 
 class Buildable(Protocol):
@@ -273,6 +275,11 @@ class Platform:
     def table(self) -> Table:
         """The compiled manifests."""
         return self._context.table
+
+    @property
+    def torch_device(self) -> str:
+        """What torch calls the device, such as `cuda:0`; the index is there when one card was detected."""
+        return _torch_device(self._context, self.device)
 
     @property
     def device_chain(self) -> tuple[str, ...]:

@@ -148,8 +148,8 @@ class Platform(Protocol):
     """What a builder needs of the platform it builds for."""
 
     @property
-    def device(self) -> str:
-        """The device family: cpu, cuda, rocm, mps, xpu, accel."""
+    def torch_device(self) -> str:
+        """What torch calls the platform's device, such as `cuda:0`."""
 
 
 def load_weights(path: Path = WEIGHTS_PATH, *, dtype: DTypeLike = np.float32) -> Weights:

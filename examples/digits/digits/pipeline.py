@@ -138,9 +138,7 @@ def to_platform(platform: Any, array: NDArray[Any]) -> Array:
         return array
     import torch
 
-    from digits.torch_builders import torch_device
-
-    return torch.from_numpy(array).to(torch_device(platform.device))
+    return torch.from_numpy(array).to(platform.torch_device)
 
 
 def to_numpy(array: Array) -> FloatArray:

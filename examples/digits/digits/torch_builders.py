@@ -17,12 +17,9 @@ from digits.architecture import CONFIG, NORM_EPSILON, Config, time_frequencies
 if TYPE_CHECKING:
     from digits.architecture import Instance, Platform, Weights
 
-__all__ = ["Dit", "TextEncoder", "Vae", "build_dit", "build_text_encoder", "build_vae", "torch_device"]
+__all__ = ["Dit", "TextEncoder", "Vae", "build_dit", "build_text_encoder", "build_vae"]
 
 _Module = TypeVar("_Module", bound=nn.Module)
-
-# ROCm builds of torch answer to the name "cuda".
-_TORCH_DEVICES = {"cpu": "cpu", "cuda": "cuda", "rocm": "cuda", "mps": "mps", "xpu": "xpu"}
 
 
 class TextEncoder(nn.Module):
@@ -150,11 +147,6 @@ class Vae(nn.Module):
         return patches.reshape(-1, grid, grid, patch, patch).transpose(2, 3).reshape(-1, image, image)
 
 
-def torch_device(device: str) -> torch.device:
-    """Translate a device family to torch's name for it. Raises KeyError for a family torch does not serve."""
-    return torch.device(_TORCH_DEVICES[device])
-
-
 def build_text_encoder(spec: object, instance: Instance, platform: Platform) -> TextEncoder:
     """Build the label embedding on the platform's device."""
     return _built(TextEncoder(), "text_encoder", instance.data, platform)
@@ -175,7 +167,7 @@ def _built(module: _Module, name: str, weights: Weights, platform: Platform) -> 
     module.to(dtype=next(iter(state.values())).dtype)
     module.load_state_dict(state)
     # Sampling only: an output that required grad could not be bridged to another array library.
-    return module.requires_grad_(False).eval().to(torch_device(platform.device))
+    return module.requires_grad_(False).eval().to(platform.torch_device)
 
 
 def _modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
