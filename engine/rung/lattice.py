@@ -235,7 +235,10 @@ def _fit_native(device: Device, target: str, artifact: str, arch: str) -> Fit:
     decimal = device.pattern is not None and not device.pattern.hex
     theirs, mine = number(device.pattern, target), number(device.pattern, arch)
     newer = decimal and theirs is not None and mine is not None and theirs > mine
-    return _no(f"{target} is newer than {arch}" if newer else f"{arch} does not run code built for {target}")
+    if newer:
+        return _no(f"{target} is newer than {arch}")
+    own = ", ".join(here.runs) if here.runs else "none"
+    return _no(f"{arch} does not run code built for {target}: of older targets it runs {own}")
 
 
 def _shown(arch: str) -> str:

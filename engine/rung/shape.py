@@ -241,13 +241,16 @@ class _Fault:
             if "." in tail or tail.startswith("_"):
                 message = f"{shown}: a dot or a leading `_` after the colon"
                 return self.say("RG802", message, "name one public function, as `package.module:function`")
-            return self.say("RG205", f"{shown} is no dotted path", "write it as `package.module:function`")
+            return self.say("RG205", f"{shown} is no dotted path", _as_path(value))
         if "A-Z" in pattern:
             characters = "letters, digits, `_`, `.` and `-`" if "." in pattern else "letters, digits and `_`"
             hint = f"names have {characters}. {self.about()}".removesuffix(". ")
             return self.say("RG205", f"{shown} is no legal name", hint)
         fixed = re.sub(r"[^a-z0-9_]", "_", value.lower())
         example = f", such as `{shorten(fixed)}`" if re.search(pattern, fixed) else ""
+        words = re.split(r"\s+and\s+|\s*&&?\s*", value)
+        if len(words) > 1 and all(re.search(pattern, word) for word in words):
+            example = f"; conditions that must all hold are a list: [{', '.join(words)}]"
         hint = f"names have lower-case letters, digits and `_`, a letter first{example}"
         return self.say("RG205", f"{shown} is no legal name", hint)
 
@@ -255,7 +258,8 @@ class _Fault:
         value, node = self.value, self.node
         if self.kind == "string_type" and node.plain and value.__class__ in (int, float):
             written = self.document.lines[node.line - 1][node.column - 1 : node.end_column - 1]
-            hint = f'write "{written}". {self.about()}'.removesuffix(". ")
+            quoted = f'">={written}"' if self.loc[-1:] == ("python",) else f'"{written}"'
+            hint = f"write {quoted}. {self.about()}".removesuffix(". ")
             return self.say("RG103", f"`{written}` is a number where text belongs", hint)
         wanted = _TYPES.get(self.kind, "something else")
         hint = self.about()
@@ -266,3 +270,15 @@ class _Fault:
         elif wanted == "text" and isinstance(value, bool):
             hint = f'write "{str(value).lower()}"'
         return self.say("RG202", f"{_named(self.loc)} must be {wanted}, not {_shown(value)}", hint)
+
+
+def _as_path(value: str) -> str:
+    """Say how a text would be written as `package.module:function`, where that can be guessed."""
+    fixed = value.strip().replace("/", ".").replace("-", "_").replace(".py:", ":").replace("::", ":")
+    module, colon, name = fixed.partition(":")
+    if not colon:
+        module, _, name = fixed.rpartition(".")
+    guess = f"{module}:{name}"
+    if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z]\w*", guess, re.ASCII):
+        return f"write it as `package.module:function`: did you mean `{shorten(guess)}`?"
+    return "write it as `package.module:function`"
