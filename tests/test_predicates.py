@@ -84,16 +84,16 @@ class TestAtoms:
             (atom("runtime", name="cuda", version=">=12.4,<14"), YES, "the cuda runtime is 13.0"),
             (atom("runtime", name="cuda", version="<13"), NO, "the cuda runtime is 13.0, not <13"),
             (atom("runtime", name="xpu", version=">=1"), UNKNOWN, "the version of the xpu runtime is not known"),
-            (atom("cpu", flags=("avx2", "fma")), YES, "the CPU has avx2, fma"),
-            (atom("cpu", flags="avx2"), YES, "the CPU has avx2"),
-            (atom("cpu", flags=("avx2", "amx_tile")), NO, "the CPU has no amx_tile"),
+            (atom("cpu", name=("avx2", "fma")), YES, "the CPU has avx2, fma"),
+            (atom("cpu", name="avx2"), YES, "the CPU has avx2"),
+            (atom("cpu", name=("avx2", "amx_tile")), NO, "the CPU has no amx_tile"),
             (atom("os", name="linux"), YES, "the operating system is linux"),
             (atom("os", name=("linux", "darwin")), YES, "the operating system is linux"),
             (atom("os", name=("darwin", "windows")), NO, "the operating system is linux, not darwin or windows"),
             (atom("machine", name="x86_64"), YES, "the machine is x86_64"),
             (atom("machine", name="arm64"), NO, "the machine is x86_64, not arm64"),
-            (atom("python", version=">=3.11"), YES, "Python is 3.12.1"),
-            (atom("python", version="<3.12"), NO, "Python is 3.12.1, not <3.12"),
+            (atom("python", name=">=3.11"), YES, "Python is 3.12.1"),
+            (atom("python", name="<3.12"), NO, "Python is 3.12.1, not <3.12"),
             (atom("env", name="SET"), YES, "SET is set"),
             (atom("env", name="EMPTY"), NO, "EMPTY is empty"),
             (atom("env", name="OTHER"), UNKNOWN, "the variable OTHER is not recorded"),
@@ -101,9 +101,9 @@ class TestAtoms:
             (atom("env", name="SET", value="2"), NO, "SET is '1', not '2'"),
             (atom("env", name="EMPTY", value="1"), NO, "EMPTY is empty"),
             (atom("env", name="EMPTY", value=""), YES, "EMPTY is empty"),
-            (atom("probe", path="acme.probes:yes"), YES, "`acme.probes:yes` says yes"),
-            (atom("probe", path="acme.probes:no"), NO, "`acme.probes:no` says no"),
-            (atom("probe", path="acme.probes:other"), UNKNOWN, "the probe `acme.probes:other` is not recorded"),
+            (atom("probe", name="acme.probes:yes"), YES, "`acme.probes:yes` says yes"),
+            (atom("probe", name="acme.probes:no"), NO, "`acme.probes:no` says no"),
+            (atom("probe", name="acme.probes:other"), UNKNOWN, "the probe `acme.probes:other` is not recorded"),
         ],
         ids=lambda value: describe(value) if isinstance(value, Expression) else "",
     )
@@ -121,7 +121,7 @@ class TestAtoms:
 
     def test_a_python_that_has_no_proper_version(self) -> None:
         facts = Facts.of({"facts": 1, "python": "3.12.1-embedded"})
-        verdict = evaluate(atom("python", version=">=3.11"), Scope(facts, DEVICES["cpu"], "generic", {}))
+        verdict = evaluate(atom("python", name=">=3.11"), Scope(facts, DEVICES["cpu"], "generic", {}))
         assert verdict == Verdict(UNKNOWN, "Python is 3.12.1-embedded, which cannot be compared with >=3.11")
 
     @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_version_fits(version: str, wanted: str, fits: bool | None) -> None:
     [
         (atom("module", name="torch"), "module torch"),
         (atom("module", name="torch", version=">=2.4"), "module name=torch, version=>=2.4"),
-        (atom("cpu", flags=("avx2", "fma")), "cpu avx2 fma"),
+        (atom("cpu", name=("avx2", "fma")), "cpu avx2 fma"),
         (Expression("not", (P[YES],)), "not os linux"),
         (Expression("all", (P[YES], Expression("any", (P[NO], P[YES])))), "all(os linux, any(os darwin, os linux))"),
     ],

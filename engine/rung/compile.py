@@ -88,14 +88,13 @@ def expression_of(model: ExpressionModel) -> Expression:
         return Expression(key, terms=tuple(expression_of(term) for term in value), why=why)
     if key == "not":
         return Expression(key, terms=(expression_of(value),), why=why)
-    names = {"cpu": "flags", "python": "version", "probe": "path"}
     if isinstance(value, str):
-        return Expression(key, args=((names.get(key, "name"), value),), why=why)
+        return Expression(key, args=(("name", value),), why=why)
     if isinstance(value, dict):  # an environment variable, and what it must equal
         ((name, wanted),) = value.items()
         return Expression(key, args=(("name", name), *([] if wanted is None else [("value", wanted)])), why=why)
     if isinstance(value, list):
-        return Expression(key, args=((names.get(key, "name"), tuple(value)),), why=why)
+        return Expression(key, args=(("name", tuple(value)),), why=why)
     given = value.model_dump(exclude_none=True)
     args = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in given.items())
     return Expression(key, args=args, why=why)

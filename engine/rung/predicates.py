@@ -190,7 +190,7 @@ def _cpu(atom: Expression, scope: Scope) -> Verdict:
     flags = scope.facts.cpu()
     if isinstance(flags, Unknown):
         return Verdict(UNKNOWN, flags.why)
-    missing = [flag for flag in atom.items("flags") if flag not in flags]
+    missing = [flag for flag in atom.items("name") if flag not in flags]
     if missing:
         return Verdict(NO, f"the CPU has no {', '.join(missing)}")
     return Verdict(YES, f"the CPU has {', '.join(atom.items('flags'))}")
@@ -213,7 +213,7 @@ def _python(atom: Expression, scope: Scope) -> Verdict:
     version = scope.facts.python()
     if isinstance(version, Unknown):
         return Verdict(UNKNOWN, version.why)
-    return _version("Python", version, atom.get("version"))
+    return _version("Python", version, atom.get("name"))
 
 
 def _env(atom: Expression, scope: Scope) -> Verdict:
@@ -238,7 +238,7 @@ def _use(atom: Expression, scope: Scope) -> Verdict:
 
 
 def _probe(atom: Expression, scope: Scope) -> Verdict:
-    path = atom.get("path")
+    path = atom.get("name")
     answer = scope.facts.probe(path)
     if isinstance(answer, Unknown):
         return Verdict(UNKNOWN, answer.why)

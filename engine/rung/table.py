@@ -112,5 +112,5 @@ class Table:
             ),
             files=tuple(sorted({a.get("has") for a in atoms if a.key == "module" and a.get("has")})),
             env=tuple(sorted({"RUNG_DISABLE"} | {a.get("name") for a in atoms if a.key == "env"})),
-            probes=tuple(sorted({a.get("path") for a in atoms if a.key == "probe"})),
+            probes=tuple(sorted({a.get("name") for a in atoms if a.key == "probe"})),
         )
