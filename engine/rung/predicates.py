@@ -193,7 +193,7 @@ def _cpu(atom: Expression, scope: Scope) -> Verdict:
     missing = [flag for flag in atom.items("name") if flag not in flags]
     if missing:
         return Verdict(NO, f"the CPU has no {', '.join(missing)}")
-    return Verdict(YES, f"the CPU has {', '.join(atom.items('flags'))}")
+    return Verdict(YES, f"the CPU has {', '.join(atom.items('name'))}")
 
 
 def _equal(what: str, observe: Callable[[Facts], str | Unknown]) -> Callable[[Expression, Scope], Verdict]:
