@@ -448,3 +448,12 @@ def test_a_device_declared_anywhere_works_alike() -> None:
     found = [step.target for step in lattice.ladder(device, "n12")]
     assert found == ["n12x", "n10f", "n12", "n10", "ir12x", "ir12", "ir10f", "ir10", "dsl", "generic"]
     assert [s.target for s in lattice.ladder(device, "n20")] == ["n20", "ir20", "ir12", "ir10", "dsl", "generic"]
+
+
+@pytest.mark.parametrize(
+    ("device", "slip", "meant"),
+    [("cuda", "sm_12", "sm_120"), ("cuda", "sm_9", "sm_90"), ("cuda", "sm_35", "sm_"), ("mps", "apple1", "apple10")],
+)
+def test_a_number_below_every_declared_one_is_a_slip_not_a_new_chip(device: str, slip: str, meant: str) -> None:
+    with pytest.raises(rung.UnknownArch, match=f"did you mean `{meant}"):
+        lattice.read_arch(DEVICES[device], slip)

@@ -285,16 +285,24 @@ def _distance(a: str, b: str, limit: int) -> int:
     return row[-1]
 
 
+def _shared(a: str, b: str) -> int:
+    """Count the characters two texts start with in common."""
+    pairs = zip(a, b, strict=False)
+    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
+
+
 def closest(name: str, legal: Iterable[str]) -> str | None:
     """Give the legal name most like `name`: within edit distance 2, else similarity 0.6, else None."""
     names = sorted(set(legal))
     if len(names) > _MANY:
         return None
     folded = name.casefold()
-    ranked = [(_distance(folded, n.casefold(), 2), n) for n in names]
-    near = [pair for pair in ranked if pair[0] <= min(2, max(1, len(name) // 2))]
+    limit = min(2, max(1, len(name) // 2))
+    # Among equally close names the one that starts alike: `sm_9` was going to be `sm_90`, not `sm_89`.
+    ranked = [(_distance(folded, n.casefold(), 2), -_shared(folded, n.casefold()), n) for n in names]
+    near = [entry for entry in ranked if entry[0] <= limit]
     if near:
-        return min(near)[1]
+        return min(near)[2]
     if len(names) > _MANY // 10:
         return None
     from difflib import get_close_matches

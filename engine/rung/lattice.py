@@ -123,11 +123,12 @@ def _read_by_pattern(device: Device, base: str) -> str | None:
         # Only letters that some target is known by are suffixes: sm_130a is the chip sm_130, sm_12O is a slip.
         suffixes = {target.name[-1] for target in device.targets.values() if _without_suffix(device, target)}
         name = name[:-1] if name[-1] in suffixes else name
-        # Where capabilities are compared the last digit is the minor, so one digit is no capability.
-        few = 2 if device.jit is not None and device.jit.rule == "at_least" else 1
-        if not name[len(pattern.prefix) :].isdecimal() or len(name) < len(pattern.prefix) + few:
+        if not name[len(pattern.prefix) :].isdecimal():
             return None
-    return name if number(pattern, name) is not None else None
+    value = number(pattern, name)
+    # An arch nobody declared yet is a new one. A number below all declared ones is a slip: sm_12 for sm_120.
+    oldest = min((n for arch in device.archs if (n := number(pattern, arch)) is not None), default=0)
+    return name if value is not None and value >= oldest else None
 
 
 def targets(device: Device) -> list[str]:
