@@ -234,7 +234,7 @@ class TestLadder:
             (("cuda", "sm_90", "sm_9O"), 2),
             (("cuda", "sm_9O", "sm_90"), 2),
             (("cudda", "sm_90", "sm_90"), 2),
-            (("cuda", "sm_90", "compute_90", "--artifact", "native"), 2),
+            (("cuda", "sm_90", "compute_90", "--artifact", "native"), 1),
             (("cpu", "x86-64-v4", "x86_64_v3"), 0),
             (("rocm", "gfx1151", "gfx11-generic"), 0),
             (("rocm", "gfx1103", "gfx1100"), 1),

@@ -54,7 +54,7 @@ class TestDirectories:
     def test_without_the_module_the_resolution_says_what_is_missing(self, write: Write) -> None:
         root = write({"m/acme.yaml": BACKEND.format(name="acme")})
         platform = rung.Platform.of("cpu", "generic", arrays="numpy", table=rung.load([root / "m"], allow=["acme"]))
-        with pytest.warns(rung.FallbackWarning, match=r"No module named 'acme'.*hint: pip install acme"):
+        with pytest.warns(rung.FallbackWarning, match=r"package `acme` is not installed.*hint: pip install acme"):
             platform.kernels["flow_match_step"]
 
     def test_a_package_that_is_not_allowed(self, write: Write) -> None:

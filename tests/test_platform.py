@@ -108,10 +108,16 @@ class TestDetect:
         with pytest.raises(rung.DeviceNotFound, match="never detected"):
             rung.detect(device="accel")
 
-    def test_an_arch_nobody_can_read_is_generic(self) -> None:
-        facts = Facts.of({"facts": 1, "devices": {"cuda": [{"arch": "hopper"}]}})
-        with pytest.warns(rung.FallbackWarning, match="hopper"):
-            assert rung.detect(facts=facts).arch == "generic"
+    def test_an_arch_nobody_can_read_is_generic_here_and_an_error_in_a_file(self) -> None:
+        devices = {"cuda": [{"arch": "sm_9O", "uuid": "GPU-1"}]}
+        with pytest.raises(
+            rung.UnknownArch, match="these facts: unknown arch `sm_9O` of device cuda: did you mean `sm_90`"
+        ):
+            rung.detect(facts=Facts.of({"facts": 1, "devices": devices}))
+        live = rung.detect(device="cpu").facts.override({"devices": devices})
+        for uuid in (None, "GPU-1"):
+            with pytest.warns(rung.FallbackWarning, match=r"unknown arch `sm_9O`.*; only portable code is offered$"):
+                assert rung.detect(facts=live, uuid=uuid).arch == "generic"
 
     def test_a_device_that_cannot_be_told_is_passed_and_logged(self, caplog: pytest.LogCaptureFixture) -> None:
         facts = Facts.of({"facts": 1, "devices": {"cpu": [{"arch": "x86_64"}]}})
@@ -155,11 +161,6 @@ class TestCards:
     def test_a_name_that_is_none(self, text: str, why: str) -> None:
         with pytest.raises(rung.DeviceNotFound, match=why):
             self.detect(text)
-
-    def test_a_named_card_of_unreadable_arch_is_generic(self) -> None:
-        facts = Facts.of({"facts": 1, "devices": {"cuda": [{"arch": "hopper", "uuid": "GPU-1"}]}})
-        with pytest.warns(rung.FallbackWarning, match="hopper"):
-            assert rung.detect(facts=facts, uuid="GPU-1").arch == "generic"
 
 
 class TestNames:
@@ -392,6 +393,44 @@ kernels:
 
 class TestWhatIsKnownOfBinding:
     """What is known to be missing is said by everybody, and only about this process."""
+
+    def test_a_failure_on_this_machine_is_never_only_noted(self, load: Load) -> None:
+        text = (
+            ACME % "numpy"
+            + """\
+    - {device: cpu, arch: x86_64, impl: "acme.kernels:step", when: {probe: "acme.kernels:boom"}}
+"""
+        )
+        table = load(text, acme__kernels=STEP + "def boom(facts):\n    raise OSError('driver wedged')\n")
+        platform = rung.Platform.of("cpu", "x86_64", arrays="numpy", table=table)
+        with pytest.warns(
+            rung.FallbackWarning, match=r"x86_64#default \(.*acme.yaml:8\) could not be judged.*driver wedged"
+        ):
+            platform.kernels["flow_match_step"]
+        recorded = rung.Platform.of("cpu", "x86_64", arrays="numpy", table=table, facts=Facts.of({"facts": 1}))
+        assert {fall.level for fall in recorded.resolve("flow_match_step").falls} <= {"note", "allow", "warn"}
+
+    def test_an_error_is_about_the_rung_that_failed_not_about_one_before_it(self, load: Load) -> None:
+        text = (
+            ACME % "not_there"
+            + """\
+    - {device: cpu, arch: generic, impl: "acme.broken:step", hint: "mend acme"}
+"""
+        )
+        table = load(text, acme__kernels=STEP, acme__broken="raise ValueError('bad build')\n")
+        with pytest.raises(rung.FallError) as caught:
+            on_cpu(table, profile="strict").kernels["flow_match_step"]
+        head = str(caught.value).splitlines()[0]
+        assert "acme.yaml:8) could not be bound" in head
+        assert "bad build" in head
+        assert "mend acme" in head
+        assert "not_there" not in head
+
+    def test_require_names_where_the_variant_is_declared(self) -> None:
+        with pytest.raises(
+            rung.FallError, match=r"declared are accel/flow_match_step@accel.accel_v2#fused \(.*accel.yaml:"
+        ):
+            rung.Platform.cpu().kernels.require("flow_match_step", "fused")
 
     def test_a_package_that_is_not_there_is_broken_before_anybody_binds(self, load: Load) -> None:
         table = load(ACME % "numpy")

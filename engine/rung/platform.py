@@ -24,6 +24,7 @@ from rung.diagnostics import (
     FallError,
     ForeignFactsError,
     RungError,
+    UnknownArch,
     UnknownArrays,
     UnknownPredicate,
     did_you_mean,
@@ -34,10 +35,10 @@ from rung.entries import ARRAYS, DEFAULT, GENERIC, Cell
 from rung.facts import Facts, Unknown
 from rung.load import default_table, disabled_globs, warn_idle_globs, warn_unknown_variables
 from rung.predicates import NO, UNKNOWN, YES
-from rung.resolve import Context, Resolution, own_arch, walk
+from rung.resolve import Context, Fall, Resolution, own_arch, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, KeysView, Mapping
+    from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping
 
     from rung.entries import Profile
     from rung.facts import DeviceFact
@@ -171,7 +172,7 @@ class KernelTable(dict[str, Any]):
             context = replace(context, profile=strict)
         outcome, bound = walk(context, op, variant, required=required, bind=partial(_bind_kernel, context))
         if outcome.cell is None:
-            raise FallError(_refusal(outcome))
+            raise FallError(_refusal(outcome, context.table.kernels[op]))
         key = (op, variant, required)
         with _lock:
             if variant == DEFAULT and not required:
@@ -196,23 +197,29 @@ def _refuse_foreign(context: Context, name: str) -> None:
         )
 
 
-def _blame(outcome: Resolution) -> str:
-    """Name the first rung that was passed over, its place, its reason, and what to do about it."""
-    if not outcome.passed:
-        return ""
-    first = outcome.passed[0]
-    words = {"unknown": "could not tell: ", "broken": "broken: "}.get(first.verdict, "")
-    hint = f"; hint: {first.hint}" if first.hint else ""
-    return f"; passed over {first.cell.id} ({first.where}): {words}{first.reason}{hint}"
+def _blame(outcome: Resolution, falls: Iterable[Fall]) -> str:
+    """Say what to do about the rungs these falls are about, else which rung was passed over first, where and why."""
+    about = {fall.cell for fall in falls}
+    blamed = [rung for rung in outcome.passed if rung.cell.id in about]
+    text = ""
+    if not blamed and outcome.passed:
+        blamed = [outcome.passed[0]]
+        words = {"unknown": "could not tell: ", "broken": "broken: "}.get(blamed[0].verdict, "")
+        text = f"; passed over {blamed[0].cell.id} ({blamed[0].where}): {words}{blamed[0].reason}"
+    hints = dict.fromkeys(rung.hint for rung in blamed if rung.hint)
+    return text + (f"; hint: {' / '.join(hints)}" if hints else "")
 
 
-def _refusal(outcome: Resolution) -> str:
+def _refusal(outcome: Resolution, cells: Iterable[Cell]) -> str:
     """Word the error for a walk that ended without a cell; the whole ladder is in it."""
-    head = f"{outcome.request}: nothing serves variant `{outcome.variant}`"
     if outcome.refused is not None:
         axis, reason = outcome.refused.axis, outcome.refused.reason
         head = f"{outcome.request}: profile {outcome.profile} forbids a fall on {axis}: {reason}"
-    return f"{printable(head + _blame(outcome))}\n{outcome}"
+        return f"{printable(head + _blame(outcome, [outcome.refused]))}\n{outcome}"
+    head = f"{outcome.request}: nothing serves variant `{outcome.variant}` here"
+    same = [f"{cell.id} ({cell.where})" for cell in cells if cell.variant == outcome.variant]
+    declared = f"; declared are {', '.join(same)}" if same and not outcome.rungs else ""
+    return f"{printable(head + declared + _blame(outcome, outcome.falls))}\n{outcome}"
 
 
 def _announce(outcome: Resolution) -> None:
@@ -225,7 +232,8 @@ def _announce(outcome: Resolution) -> None:
     noted, warned = reasons("note"), reasons("warn")
     logging.getLogger("rung").info(printable(f"resolved {outcome.summary()}" + (f"; {noted}" if noted else "")))
     if warned:
-        warn(f"{outcome.summary()}; {warned}{_blame(outcome)}", FallbackWarning)
+        blame = _blame(outcome, (fall for fall in outcome.falls if fall.level == "warn"))
+        warn(f"{outcome.summary()}; {warned}{blame}", FallbackWarning)
 
 
 class Platform:
@@ -350,9 +358,12 @@ class Platform:
                 cards = _named(cards, uuid, name)
             if not cards and (uuid is not None or name != _CPU):
                 continue
+            if not facts.live:
+                _check_archs(table, name, facts, cards)
             arch, why = own_arch(table, name, facts, cards)
             if why and cards:
-                warn(f"{why}; only portable code is offered. Name a card with uuid=", FallbackWarning)
+                advice = ". Name a card with uuid=" if len(cards) > 1 else ""
+                warn(f"{why}; only portable code is offered{advice}", FallbackWarning)
             first = next((card for card in cards if card.index == 0), cards[0] if cards else None)
             return cls._made(table, name, arch, arrays, facts, policy, None if why else first)
         raise DeviceNotFound(_nothing_found(facts, device, uuid, policy))
@@ -457,7 +468,7 @@ class Platform:
 
         outcome, build = walk(context, spec.kind, variant, component=True, bind=builder)
         if outcome.cell is None:
-            raise FallError(_refusal(outcome))
+            raise FallError(_refusal(outcome, context.table.components[spec.kind]))
         key = (spec.kind, variant)
         with _lock:
             mine = key not in self._announced
@@ -486,6 +497,18 @@ def _could_not_tell(policy: Profile, facts: Facts, device: str, why: str) -> Non
         logging.getLogger("rung").info(message)
 
 
+def _check_archs(table: Table, device: str, facts: Facts, cards: Iterable[DeviceFact]) -> None:
+    """Refuse an arch in recorded facts that nobody can read: a slip for its author to mend.
+
+    What a driver of this machine answers is another matter: it must not keep a program from starting.
+    """
+    for card in cards:
+        try:
+            lattice.read_arch(table.device(device), card.arch)
+        except UnknownArch as error:
+            raise UnknownArch(f"{facts.origin}: {error}") from None
+
+
 def _named(cards: tuple[DeviceFact, ...], text: str, device: str) -> tuple[DeviceFact, ...]:
     """Give the card with this UUID or PCI id, else the only one whose UUID or PCI id starts with it."""
     wanted = text.strip().casefold()
@@ -505,6 +528,8 @@ def _nothing_found(facts: Facts, device: str | None, uuid: str | None, policy: P
     what = f"{device} " if device else ""
     card = f"no {what}card is `{uuid}`" if uuid else f"no {what}device was found"
     names = (device,) if device else policy.devices
+    if device and isinstance(facts.devices(device), Unknown):
+        card = f"could not tell whether there is a {device} device"
     seen = []
     for name in names:
         cards = facts.devices(name)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rung import lattice
 from rung.bind import is_installed, root_of
-from rung.diagnostics import BindError, Where, did_you_mean, printable
+from rung.diagnostics import BindError, UnknownArch, Where, did_you_mean, printable
 from rung.entries import ARRAYS, AXES, DEFAULT, GENERIC, REFERENCE, Cell, Expression
 from rung.facts import Unknown
 from rung.predicates import NO, UNKNOWN, YES, Scope, Verdict, evaluate
@@ -147,7 +147,7 @@ def own_arch(table: Table, device: str, facts: Facts, cards: tuple[DeviceFact, .
     card = first or cards[0]
     try:
         return lattice.read_arch(table.device(device), card.arch), ""
-    except KeyError as error:
+    except UnknownArch as error:
         return GENERIC, str(error)
 
 
@@ -386,7 +386,6 @@ def walk(
         cells = tuple(c for c in cells if c.variant == variant and not c.is_reference)
     only = context.profile.only
     ladder = [(cell, bridged) for cell, bridged in _ladder(context, cells, chain) if only in (None, cell.backend)]
-    level = context.profile.fall
     rungs: list[Rung] = []
     falls: list[Fall] = []
     chosen: Rung | None = None
@@ -400,8 +399,8 @@ def walk(
         verdict = context.judge(cell)
         rung = Rung(cell, verdict.answer, verdict.reason, bridged)
         if rung.verdict == YES:
-            cause = context.obstacle(cell) if bind is None else ""
-            if bind is not None:
+            cause = context.obstacle(cell) if bind is None or not is_installed(cell.impl) else ""
+            if bind is not None and not cause:
                 try:
                     bound = bind(cell)
                     table.failures.pop(cell.impl, None)
@@ -416,7 +415,9 @@ def walk(
             met = []
         else:
             words = "could not be judged" if rung.verdict == UNKNOWN else "could not be bound"
-            met = [Fall(rung.verdict, level[rung.verdict], f"{cell.id} {words}: {rung.reason}", cell.id)]
+            met = [
+                Fall(rung.verdict, _level(context, rung), f"{cell.id} ({rung.where}) {words}: {rung.reason}", cell.id)
+            ]
         rungs.append(rung)
         falls += met
         refused = next((fall for fall in met if fall.level == "error"), None)
@@ -439,6 +440,15 @@ def walk(
         only=only or "",
     )
     return outcome, bound if chosen is not None else None
+
+
+def _level(context: Context, rung: Rung) -> str:
+    """Give the profile's level for a rung that is unknown or broken.
+
+    On this machine nothing is unknown unless something failed, and a failure is never only noted.
+    """
+    level = context.profile.fall[rung.verdict]
+    return "warn" if level == "note" and rung.verdict == UNKNOWN and context.facts.live else level
 
 
 def _falls(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rung.cli.common import common_flags, rows, table_flags, table_of, write, write_json
-from rung.diagnostics import RungError
 from rung.entries import ARTIFACTS
 
 if TYPE_CHECKING:
@@ -50,10 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     target = lattice.read_target(device, arguments.target)
     artifact = arguments.artifact or lattice.default_artifact(device, target)
-    if artifact not in lattice.artifacts(device, target):
-        legal = ", ".join(lattice.artifacts(device, target))
-        raise RungError(f"code for `{target}` of {device.name} cannot be `{artifact}`; it can be {legal}")
-    answer = lattice.fit(device, target, artifact, arch)
+    legal = lattice.artifacts(device, target)
+    if artifact in legal:
+        answer = lattice.fit(device, target, artifact, arch)
+    else:
+        answer = lattice.Fit(False, f"code for {target} cannot be {artifact}, it can be {', '.join(legal)}")
     if arguments.format == "json":
         verdict = {"target": target, "artifact": artifact, "runs": answer.runs, "why": answer.why}
         write_json(arguments, {"format_version": 1, "device": device.name, "arch": arch, **verdict})

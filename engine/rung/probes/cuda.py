@@ -178,8 +178,17 @@ class Nvml:
         number = ctypes.c_int()  # 13020 is 13.2, the newest CUDA this driver serves
         self._call("nvmlSystemGetCudaDriverVersion_v2", ctypes.byref(number))
         runtime = f"{number.value // 1000}.{number.value % 1000 // 10}"
-        found = [self._card(index, driver, runtime) for index in range(count.value)]
-        return sorted(found, key=lambda card: card.pci)
+        found: list[DeviceFact] = []
+        failures: list[OSError] = []
+        for index in range(count.value):
+            try:
+                found.append(self._card(index, driver, runtime))
+            except OSError as error:  # one lost card must not hide the others
+                failures.append(error)
+        if failures and not found:
+            raise failures[0]
+        note = f"{len(failures)} more cards do not answer: {failures[0]}" if failures else ""
+        return sorted((replace(card, note=note) for card in found), key=lambda card: card.pci)
 
     def parent(self, instance: str) -> str | None:
         """Give the UUID of the card a MIG instance is part of; None when there is no such instance."""
