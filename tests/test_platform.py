@@ -154,6 +154,13 @@ class TestCards:
     def test_an_exact_name_wins_else_the_only_beginning(self, text: str, arch: str) -> None:
         assert self.detect(text).arch == arch
 
+    def test_a_named_card_that_may_not_be_the_runtimes_first_is_said_to_be_so(self) -> None:
+        note = "which of these cards CUDA numbers 0 is not known"
+        cards = [{**card, "note": note} for card in self.CARDS]
+        facts = Facts.of({"facts": 1, "devices": {"cuda": cards}})
+        with pytest.warns(rung.FallbackWarning, match=f"cuda card GPU-1: {note}"):
+            assert rung.detect(device="cuda", facts=facts, uuid="GPU-1").arch == "sm_90"
+
     @pytest.mark.parametrize(
         ("text", "why"),
         [("GPU", "fits several cuda cards: GPU-1, GPU-10"), (" ", "names no card"), ("x", "no cuda card")],

@@ -364,6 +364,8 @@ class Platform:
             if why and cards:
                 advice = ". Name a card with uuid=" if len(cards) > 1 else ""
                 warn(f"{why}; only portable code is offered{advice}", FallbackWarning)
+            if uuid is not None and cards and cards[0].index is None and cards[0].note:
+                warn(f"{name} card {cards[0].uuid}: {cards[0].note}", FallbackWarning)
             first = next((card for card in cards if card.index == 0), cards[0] if cards else None)
             return cls._made(table, name, arch, arrays, facts, policy, None if why else first)
         raise DeviceNotFound(_nothing_found(facts, device, uuid, policy))
