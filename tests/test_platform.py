@@ -227,6 +227,8 @@ class TestKernels:
         with pytest.warns(rung.FallbackWarning, match="the numpy reference serves"):
             step = platform.kernels["flow_match_step"]
         assert platform.kernels["flow_match_step"] is step
+        with pytest.warns(rung.FallbackWarning, match="no variant `other`"):
+            assert platform.kernels.get("flow_match_step", "other") is step
         sample = torch.ones(2, 3, dtype=torch.bfloat16)
         result = step(sample, sample, 1.0, 0.5)
         assert (result.dtype, result.device) == (sample.dtype, sample.device)

@@ -35,7 +35,7 @@ from rung.entries import ARRAYS, DEFAULT, GENERIC, Cell
 from rung.facts import Facts, Unknown
 from rung.load import default_table, disabled_globs, warn_idle_globs, warn_unknown_variables
 from rung.predicates import NO, UNKNOWN, YES
-from rung.resolve import Context, Fall, Resolution, own_arch, walk
+from rung.resolve import Context, Fall, Resolution, crosses, own_arch, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping
@@ -61,9 +61,8 @@ def live_facts_of(table: Table) -> Facts:
 
 def _bind_kernel(context: Context, cell: Cell) -> Callable[..., Any]:
     function = rung_bind(cell.impl, context.table.roots)
-    crosses = cell.device != context.device or cell.arrays != context.arrays
     # numpy arrays are in host memory whatever the device is called: between two such cells nothing moves.
-    if not crosses or (cell.arrays == "numpy" and context.arrays == "numpy"):
+    if not crosses(context, cell) or (cell.arrays == "numpy" and context.arrays == "numpy"):
         return cast("Callable[..., Any]", function)
     return bridge(function, cell.arrays, _torch_device(context, cell.device) if cell.arrays == "torch" else None)
 
@@ -99,6 +98,7 @@ class KernelTable(dict[str, Any]):
         self._context = context
         self._variants: dict[tuple[str, str, bool], Any] = {}
         self._sources: dict[tuple[str, str], str] = {}
+        self._bound: dict[str, Any] = {}
 
     def __missing__(self, op: str) -> Any:
         return self._resolve(op, DEFAULT)
@@ -118,9 +118,7 @@ class KernelTable(dict[str, Any]):
         if variant == DEFAULT:
             return self[op]
         if not isinstance(variant, str):
-            raise TypeError(
-                f"a variant is a name, not {variant!r}; an op without kernel has no default, it is an error"
-            )
+            raise TypeError(f"a variant is a name, not {variant!r}; unlike a dict's, this `get` takes no default")
         found = self._variants.get((op, variant, False))
         return found if found is not None else self._resolve(op, variant)
 
@@ -163,6 +161,11 @@ class KernelTable(dict[str, Any]):
         context = self._context
         return f"<KernelTable of {context.device}.{context.arch}: {len(self)} ops>"
 
+    def _bind(self, cell: Cell) -> Any:
+        """Bind a cell; whatever request leads to it, it is one function."""
+        found = self._bound.get(cell.id)
+        return found if found is not None else self._bound.setdefault(cell.id, _bind_kernel(self._context, cell))
+
     def _resolve(self, op: str, variant: str, *, required: bool = False) -> Any:
         context = self._context
         context.table.op(op)
@@ -170,7 +173,7 @@ class KernelTable(dict[str, Any]):
         if required:
             strict = replace(context.profile, name="strict", fall=context.table.profile("strict").fall)
             context = replace(context, profile=strict)
-        outcome, bound = walk(context, op, variant, required=required, bind=partial(_bind_kernel, context))
+        outcome, bound = walk(context, op, variant, required=required, bind=self._bind)
         if outcome.cell is None:
             raise FallError(_refusal(outcome, context.table.kernels[op]))
         key = (op, variant, required)

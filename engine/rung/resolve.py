@@ -37,6 +37,7 @@ __all__ = [
     "NotOffered",
     "Resolution",
     "Rung",
+    "crosses",
     "factory_cell",
     "walk",
 ]
@@ -324,11 +325,11 @@ def _ladder(context: Context, cells: tuple[Cell, ...], chain: tuple[str, ...]) -
             fits = [(_fit(context, cell), cell) for cell in here if cell.variant == variant]
             # Of one op and variant a target has one cell, so what is equally close differs in the target's name.
             fits.sort(key=lambda pair: (pair[0].closeness, pair[1].arch or ""))
-            yield from ((cell, _crosses(context, cell)) for fit, cell in fits if fit.runs)
+            yield from ((cell, crosses(context, cell)) for fit, cell in fits if fit.runs)
         # The reference closes the group it belongs to: it has no condition, so nothing lies below it.
         if (device, arrays) == (_CPU, "numpy"):
             break
-    yield from ((cell, _crosses(context, cell)) for cell in cells if cell.is_reference)
+    yield from ((cell, crosses(context, cell)) for cell in cells if cell.is_reference)
 
 
 def _fit(context: Context, cell: Cell) -> lattice.Fit:
@@ -341,7 +342,7 @@ def _fit(context: Context, cell: Cell) -> lattice.Fit:
     return lattice.fit(record, cell.arch, cell.artifact, arch, cell.exclude)
 
 
-def _crosses(context: Context, cell: Cell) -> bool:
+def crosses(context: Context, cell: Cell) -> bool:
     """Say whether calls cross to another device or library. A component's weights never do."""
     return cell.arch is not None and (cell.device, cell.arrays) != (context.device, context.arrays)
 
