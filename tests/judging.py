@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
+from rung.audit import audit
+from rung.audit.scene import Scene
 from rung.load import BUILTIN_ROOTS
 from rung.manifest import Manifests, Unit, merge
 from rung.resources import data_dir
+from rung.rulebook import SILENCEABLE
 from rung.rules import check
 
 if TYPE_CHECKING:
@@ -22,6 +26,23 @@ def judged(*paths: Path, builtin: bool = True, roots: frozenset[str] | None = RO
     units = [Unit(path, path.name, roots, f"the manifests in {path.name}") for path in paths]
     whole = merge([*([BUILTIN] if builtin else []), *units])
     check(whole)
+    return whole
+
+
+def is_audit(directory: Path) -> bool:
+    """Say whether a fixture is about a code that only `rung check` gives, not loading."""
+    return directory.name[:5] in {*SILENCEABLE, "RG803", "RG903"}
+
+
+def judged_fixture(directory: Path, name: str, *, builtin: bool = True) -> Manifests:
+    """Judge a fixture's `bad.yaml` or `good.yaml`; what it binds is looked for in its directory.
+
+    An audit's fixture is audited too, and its implementations are imported where its name ends in `-imports`.
+    """
+    whole = judged(*parts(directory, name), builtin=builtin)
+    if is_audit(directory):
+        path = (str(directory), *sys.path)
+        audit(Scene(whole, directory, path, imports=directory.name.endswith("-imports")))
     return whole
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import rung
-from judging import codes, concise, judged, parts, report
+from judging import codes, concise, judged_fixture, report
 from rung import source
 
 BAD = Path(__file__).parent / "bad_manifests"
@@ -16,7 +16,7 @@ ENGINE = Path(rung.__file__).parent
 
 @pytest.mark.parametrize("directory", FIXTURES)
 def test_a_bad_manifest_is_reported_as_expected(directory: Path) -> None:
-    whole = judged(*parts(directory, "bad.yaml"))
+    whole = judged_fixture(directory, "bad.yaml")
     assert report(whole) == (directory / "expected.txt").read_text(encoding="utf-8"), (
         "tests/write_expected.py writes this file, for the new wording to be read"
     )
@@ -28,18 +28,18 @@ def test_a_bad_manifest_is_reported_as_expected(directory: Path) -> None:
 
 @pytest.mark.parametrize("directory", FIXTURES)
 def test_its_good_neighbour_is_clean(directory: Path) -> None:
-    assert concise(judged(*parts(directory, "good.yaml"))) == []
+    assert concise(judged_fixture(directory, "good.yaml")) == []
 
 
 @pytest.mark.parametrize("directory", FIXTURES)
 def test_the_pure_loader_reports_the_same(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    both = concise(judged(*parts(directory, "bad.yaml"), builtin=False))
+    both = concise(judged_fixture(directory, "bad.yaml", builtin=False))
     monkeypatch.setattr(source, "_FAST", source.PureLoader)
-    assert concise(judged(*parts(directory, "bad.yaml"), builtin=False)) == both
+    assert concise(judged_fixture(directory, "bad.yaml", builtin=False)) == both
 
 
 def test_every_code_the_engine_gives_to_a_manifest_has_a_fixture() -> None:
-    authoring = ("source.py", "shape.py", "models.py", "manifest.py", "rules/*.py")
+    authoring = ("source.py", "shape.py", "models.py", "manifest.py", "rules/*.py", "audit/*.py")
     files = [path for pattern in authoring for path in ENGINE.glob(pattern)]
     given = {code for path in files for code in re.findall(r'"(RG\d{3})"', path.read_text(encoding="utf-8"))}
     assert given == {path.name[:5] for path in BAD.iterdir()}

@@ -7,8 +7,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from rung.diagnostics import Problems
-from rung.manifest import schemas
 from rung.resources import data_dir
+from rung.schemas import schemas
 from rung.source import read_path
 from write_schemas import SCHEMAS, text_of
 

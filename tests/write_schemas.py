@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rung.manifest import schemas
+from rung.schemas import schemas
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"
 

@@ -1,7 +1,7 @@
 """Problems and exceptions: what every message of rung is made of.
 
-Owns `Where`, `Problem`, the collector, name suggestions and the exception classes. Knows nothing of
-manifests, devices or ops, and prints nothing.
+Owns `Where`, `Problem`, which codes are warnings, the collector, name suggestions and the exception classes. Knows
+nothing of manifests, devices or ops, and prints nothing.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from typing import Literal
 
 __all__ = [
     "BindError",
     "BridgeError",
     "DeviceNotFound",
+    "Edit",
     "FactsError",
     "FallError",
     "FallbackWarning",
@@ -39,11 +41,14 @@ __all__ = [
     "closest",
     "did_you_mean",
     "printable",
+    "severity_of",
     "shorten",
     "warn",
 ]
 
 
+_WARNINGS: Final = frozenset({"RG402", "RG403", "RG508", "RG603", "RG901", "RG902", "RG903", "RG905"})
+"""The codes that leave a manifest usable."""
 _WIDTH: Final = 160
 """Characters of a source line that a report shows at most."""
 _MANY: Final = 2000
@@ -65,20 +70,40 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """A repair of a text: what lies at `where` becomes `text`. `what` says in words what it does."""
+
+    where: Where
+    text: str
+    what: str
+
+
+def severity_of(code: str) -> Literal["error", "warning"]:
+    """Say whether findings of a code are errors or warnings."""
+    return "warning" if code in _WARNINGS else "error"
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
-    """One finding: a rule code, a severity, a place, what is wrong, and what to do about it.
+    """One finding: a rule code, a place, what is wrong, and what to do about it.
 
     `where` is None only for what has no place in a file, such as a path that does not exist.
-    `cell` is the id of the cell concerned, and `related` are further places with a remark each.
+    `cell` is the id of the cell concerned, `related` are further places with a remark each, and `edit` is the
+    repair where there is one that cannot change a meaning.
     """
 
     code: str
-    severity: str
     where: Where | None
     message: str
     hint: str = ""
     cell: str = ""
     related: tuple[tuple[Where, str], ...] = ()
+    edit: Edit | None = None
+
+    @property
+    def severity(self) -> Literal["error", "warning"]:
+        """Whether this is an error or a warning."""
+        return severity_of(self.code)
 
     @property
     def sort_key(self) -> tuple[str, int, int, str, str]:
@@ -132,12 +157,12 @@ class Problems:
         message: str,
         *,
         hint: str = "",
-        severity: str = "error",
         cell: str = "",
         related: tuple[tuple[Where, str], ...] = (),
+        edit: Edit | None = None,
     ) -> None:
         """Record one finding."""
-        self.found.append(Problem(code, severity, where, message, hint, cell, related))
+        self.found.append(Problem(code, where, message, hint, cell, related, edit))
 
     @property
     def errors(self) -> list[Problem]:

@@ -49,36 +49,41 @@ _units: list[Unit] = []
 _publish = threading.Lock()
 
 
-def builtin_unit() -> Unit:
-    """Give the unit of the manifests rung ships."""
+def builtin_unit(base: Path | None = None) -> Unit:
+    """Give the unit of the manifests rung ships, shown relative to `base` (by default the working directory)."""
     from rung.manifest import Unit
 
     path = data_dir("manifests")
-    shown = _shown(path)
+    shown = _shown(path, base)
     return Unit(path, shown if shown else "manifests", BUILTIN_ROOTS, "rung's own manifests")
 
 
-def _shown(path: Path) -> str:
-    """Show a path relative to the working directory where it lies below it, `/` between its parts."""
+def _shown(path: Path, base: Path | None = None) -> str:
+    """Show a path relative to `base`, or the working directory, where it lies below it, `/` between its parts."""
     try:
-        return path.resolve().relative_to(Path.cwd().resolve()).as_posix()
+        return path.resolve().relative_to((base or Path.cwd()).resolve()).as_posix()
     except ValueError:
         return path.as_posix()
 
 
-def units_of(paths: Iterable[str | os.PathLike[str]], roots: frozenset[str] | None) -> list[Unit]:
-    """Give the units of paths a caller names; raise ManifestError for one that does not exist or holds nothing."""
+def units_of(
+    paths: Iterable[str | os.PathLike[str]], roots: frozenset[str] | None, base: Path | None = None
+) -> list[Unit]:
+    """Give the units of paths a caller names, shown relative to `base` (by default the working directory).
+
+    Raise ManifestError for a path that does not exist or holds no manifest.
+    """
     from rung.manifest import Unit, manifest_files
 
     out: list[Unit] = []
     for given in paths:
         path = Path(given)
         if not path.exists():
-            raise ManifestError([Problem("RG001", "error", None, f"no such file or directory: {given}")])
-        unit = Unit(path, _shown(path), roots, f"the manifests in {_shown(path)}")
+            raise ManifestError([Problem("RG001", None, f"no such file or directory: {given}")])
+        unit = Unit(path, _shown(path, base), roots, f"the manifests in {_shown(path, base)}")
         if not manifest_files(unit):
             hint = "a manifest is a file ending in .yaml or .yml"
-            raise ManifestError([Problem("RG001", "error", None, f"no manifest in {given}", hint)])
+            raise ManifestError([Problem("RG001", None, f"no manifest in {given}", hint)])
         if not any(unit.path.resolve() == other.path.resolve() for other in out):
             out.append(unit)
     return out

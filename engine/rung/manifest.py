@@ -1,4 +1,4 @@
-"""Documents to one validated whole: finding files, validating each, merging them, and the JSON Schemas.
+"""Documents to one validated whole: finding files, validating each, merging them.
 
 Owns what a unit is (a directory of manifests and the packages it may bind), and the merged declarations with their
 places. Judges nothing across entries except that a name is declared once: that is for `rung.rules`.
@@ -23,11 +23,11 @@ from rung.models import (
     ComponentModel,
     DeviceModel,
     ExpressionModel,
-    FactsFile,
     KernelModel,
     KindModel,
     ManifestFile,
     OpModel,
+    PlatformModel,
     ProfileModel,
 )
 from rung.shape import bad_places, may_stand_for, validate
@@ -35,8 +35,6 @@ from rung.source import NOWHERE, Document, Node, read_path
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
-
-    from pydantic import BaseModel
 
 __all__ = [
     "BackendEntry",
@@ -47,7 +45,6 @@ __all__ = [
     "collector_paused",
     "manifest_files",
     "merge",
-    "schemas",
 ]
 
 MAX_FILES: Final = 1024
@@ -93,7 +90,10 @@ class Entry(Generic[T]):
 
 @dataclass(frozen=True)
 class BackendEntry:
-    """One backend file: its header and its cells, each with its original position in the file."""
+    """One backend file: its header and its cells, each with its original position in the file.
+
+    `lost` are the places of keys with a fault, taken out so that what is sound around them is judged all the same.
+    """
 
     name: str
     file: ManifestFile
@@ -101,6 +101,7 @@ class BackendEntry:
     unit: Unit
     kernels: tuple[tuple[str, int, KernelModel], ...]
     components: tuple[tuple[str, int, ComponentModel], ...]
+    lost: frozenset[Loc] = frozenset()
 
     @property
     def where(self) -> Where:
@@ -110,6 +111,10 @@ class BackendEntry:
     def at(self, *loc: str | int, key: bool = False) -> Where:
         """Give the place of something in the file."""
         return self.document.where(loc, key=key)
+
+    def is_whole(self, *loc: str | int) -> bool:
+        """Say whether nothing was taken out of a row, or of anything else in the file."""
+        return not self.lost or not any(lost[: len(loc)] == loc for lost in self.lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +141,11 @@ class CellEntry:
         return (self.section, self.serves, self.device, self.arch, self.variant)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the row is all that was written: no key of it was taken out for a fault."""
+        return self.backend.is_whole(self.section, self.serves, self.index)
+
+    @property
     def where(self) -> Where:
         """The place of the row."""
         return self.backend.at(self.section, self.serves, self.index)
@@ -156,6 +166,7 @@ class Manifests:
     ops: dict[str, Entry[OpModel]] = field(default_factory=dict)
     kinds: dict[str, Entry[KindModel]] = field(default_factory=dict)
     profiles: dict[str, Entry[ProfileModel]] = field(default_factory=dict)
+    platforms: dict[str, Entry[PlatformModel]] = field(default_factory=dict)
     backends: dict[str, BackendEntry] = field(default_factory=dict)
     known: dict[str, set[str]] = field(default_factory=dict)
     mentioned: set[str] | None = field(default_factory=set)
@@ -168,7 +179,11 @@ class Manifests:
 
     def is_unknown(self, name: str, legal: Container[str]) -> bool:
         """Say whether a name is certainly not declared: not even in a file that could not be read."""
-        return name not in legal and self.mentioned is not None and name not in self.mentioned
+        return name not in legal and not self.is_mentioned(name)
+
+    def is_mentioned(self, name: str) -> bool:
+        """Say whether a file that could not be read may say something of a name."""
+        return self.mentioned is None or name in self.mentioned
 
     @cached_property
     def device_records(self) -> dict[str, Device]:
@@ -394,18 +409,20 @@ def _add_document(whole: Manifests, document: Document, unit: Unit) -> None:
     places = [*bad_places(document.root)]
     outcome = validate(ManifestFile, document, problems)
     if not isinstance(outcome, list) and not places:
-        _add_file(whole, outcome, document, unit, {})
+        _add_file(whole, outcome, document, unit, _Pruning(data))
         return
     if outcome == []:
         return
     # Entries with a fault leave, and the rest of the file is taken as if they had not been there.
-    indices: dict[Loc, list[int]] = {}
-    sound = _pruned(data, [*places, *outcome] if isinstance(outcome, list) else places, indices)
-    _add_file(whole, ManifestFile.model_validate(sound), document, unit, indices)
+    pruning = _Pruning(data)
+    sound = pruning.without([*places, *outcome] if isinstance(outcome, list) else places)
+    _add_file(whole, ManifestFile.model_validate(sound), document, unit, pruning)
 
 
-_SECTIONS = ("devices", "predicates", "ops", "kinds", "profiles")
+_SECTIONS = ("devices", "predicates", "ops", "kinds", "profiles", "platforms")
 _ROWS = ("kernels", "components")
+_HEADER = ("backend", "arrays", "requires", "hint")
+_NO_PATH = "rung:none"  # stands where a path with a fault was written
 _WORD = re.compile(r"[A-Za-z0-9_.\-]+")
 
 
@@ -441,46 +458,64 @@ def _items(value: Any) -> Iterable[tuple[str, Any]]:
     return value.items() if isinstance(value, dict) else ()
 
 
-def _pruned(data: dict[str, Any], places: Iterable[Loc], indices: dict[Loc, list[int]]) -> dict[str, Any]:
-    """Copy a document without what holds a fault: an entry, a cell, else a whole section.
+class _Pruning:
+    """Takes what holds a fault out of a document: an entry, a cell, else a key.
 
-    `indices` gets the original positions of the cells that stay.
+    `indices` has the original positions of the cells that stay, where some leave; `lost` the keys taken out of a
+    backend's header and its cells.
     """
-    drop: set[Loc] = set()
-    for place in places:
-        section = place[0] if place else ""
-        depth = 3 if section in _ROWS else 2 if section in _SECTIONS else 1
-        if depth > 1 and len(place) == 1 and isinstance(data[str(section)], dict):
-            continue  # what is at fault is a key that never came in
-        drop.add(place[:depth])
-    out: dict[str, Any] = {"manifest": 1}
-    for section, entries in data.items():
-        if (section,) in drop or section == "manifest":
-            continue
-        if section not in (*_SECTIONS, *_ROWS):
-            out[section] = entries
-            continue
-        kept: dict[str, Any] = {}
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        self.indices: dict[Loc, list[int]] = {}
+        self.lost: set[Loc] = set()
+
+    def without(self, places: Iterable[Loc]) -> dict[str, Any]:
+        """Copy the document without what holds a fault."""
+        drop: set[Loc] = set()
+        for place in places:
+            section = place[0] if place else ""
+            depth = self.row_depth(place) if section in _ROWS else 2 if section in _SECTIONS else 1
+            if depth > 1 and len(place) == 1 and isinstance(self.data[str(section)], dict):
+                continue  # what is at fault is a key that never came in
+            drop.add(place[:depth])
+        self.lost = {place for place in drop if len(place) == 4 or (len(place) == 1 and place[0] in _HEADER)}
+        out: dict[str, Any] = {"manifest": 1}
+        for section, entries in self.data.items():
+            if (section,) in drop or section == "manifest":
+                continue
+            if section in _ROWS:
+                out[section] = {name: rows for name, rows in self.rows(section, entries, drop) if rows}
+            elif section in _SECTIONS:
+                out[section] = {name: entry for name, entry in entries.items() if (section, name) not in drop}
+            else:
+                out[section] = entries
+        return out
+
+    def row_depth(self, place: Loc) -> int:
+        """Give how much of a place in a row leaves: one key, as long as what is left says its device."""
+        if len(place) < 4 or place[3] == "device":
+            return 3
+        row = self.data[str(place[0])][place[1]][place[2]]
+        return 4 if "device" in row and "impl" in row else 3
+
+    def rows(self, section: str, entries: dict[str, Any], drop: set[Loc]) -> Iterator[tuple[str, list[Any]]]:
         for name, entry in entries.items():
             if (section, name) in drop:
                 continue
-            if section in _ROWS:
-                positions = [i for i in range(len(entry)) if (section, name, i) not in drop]
-                indices[section, name] = positions
-                if positions:
-                    kept[name] = [entry[i] for i in positions]
-            else:
-                kept[name] = entry
-        out[section] = kept
-    if {("backend",), ("arrays",), ("requires",)} & drop:
-        for section in _ROWS:
-            out.pop(section, None)
-    return out
+            positions = [i for i in range(len(entry)) if (section, name, i) not in drop]
+            self.indices[section, name] = positions
+            yield name, [self.row((section, name, i), entry[i]) for i in positions]
+
+    def row(self, loc: Loc, row: dict[str, Any]) -> dict[str, Any]:
+        gone = {place[3] for place in self.lost if place[:3] == loc}
+        if not gone:
+            return row
+        kept = {key: value for key, value in row.items() if key not in gone}
+        return {"impl": _NO_PATH, **kept} if "impl" in gone else kept
 
 
-def _add_file(
-    whole: Manifests, file: ManifestFile, document: Document, unit: Unit, indices: dict[Loc, list[int]]
-) -> None:
+def _add_file(whole: Manifests, file: ManifestFile, document: Document, unit: Unit, pruning: _Pruning) -> None:
     for section in _SECTIONS:
         entries: dict[str, Entry[Any]] = getattr(whole, section)
         for name, model in getattr(file, section).items():
@@ -489,24 +524,28 @@ def _add_file(
                 _declared_twice(whole, f"{section[:-1]} `{name}`", entry.where, entries[name].where)
             else:
                 entries[name] = entry
-    if file.backend is None or (file.arrays is None and (file.kernels or file.components)):
+    name = file.backend
+    if name is None or (file.arrays is None and (file.kernels or file.components)):
         _incomplete_backend(whole, file, document)
-        return
+        if not file.kernels and not file.components:
+            return
+        written = pruning.data.get("backend")
+        name = name or (written if isinstance(written, str) else f"backend of {document.path}")
 
     def placed(section: str, rows: dict[str, list[Any]]) -> tuple[tuple[str, int, Any], ...]:
+        indices = pruning.indices
         return tuple(
-            (name, indices.get((section, name), range(len(cells)))[i], cell)
-            for name, cells in rows.items()
+            (op, indices.get((section, op), range(len(cells)))[i], cell)
+            for op, cells in rows.items()
             for i, cell in enumerate(cells)
         )
 
     kernels, components = placed("kernels", file.kernels), placed("components", file.components)
-    backend = BackendEntry(file.backend, file, document, unit, kernels, components)
-    if file.backend in whole.backends:
-        first = whole.backends[file.backend].where
-        _declared_twice(whole, f"backend `{file.backend}`", backend.where, first)
+    backend = BackendEntry(name, file, document, unit, kernels, components, frozenset(pruning.lost))
+    if name in whole.backends:
+        _declared_twice(whole, f"backend `{name}`", backend.where, whole.backends[name].where)
         return
-    whole.backends[file.backend] = backend
+    whole.backends[name] = backend
 
 
 def _incomplete_backend(whole: Manifests, file: ManifestFile, document: Document) -> None:
@@ -527,31 +566,3 @@ def _incomplete_backend(whole: Manifests, file: ManifestFile, document: Document
 def _declared_twice(whole: Manifests, what: str, where: Where, first: Where) -> None:
     message = f"{what} is declared twice"
     whole.problems.add("RG309", where, message, hint="keep one of them", related=((first, "first declared"),))
-
-
-def schemas() -> dict[str, dict[str, Any]]:
-    """Give the JSON Schemas by file name."""
-    titles: dict[str, tuple[type[BaseModel], str]] = {
-        "manifest.schema.json": (ManifestFile, "rung manifest"),
-        "facts.schema.json": (FactsFile, "rung facts"),
-    }
-    dialect = "https://json-schema.org/draft/2020-12/schema"
-    return {
-        name: {"$schema": dialect, **_tightened(model.model_json_schema(by_alias=True)), "title": title}
-        for name, (model, title) in titles.items()
-    }
-
-
-def _tightened(schema: Any) -> Any:
-    """Say in a schema what pydantic leaves out: no value is null, and a key that fits no pattern is illegal."""
-    if isinstance(schema, list):
-        return [_tightened(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    out = {k: _tightened(v) for k, v in schema.items() if not (k == "default" and v is None)}
-    if "patternProperties" in out:
-        out["additionalProperties"] = False
-    if {"type": "null"} in out.get("anyOf", ()):
-        rest = [choice for choice in out.pop("anyOf") if choice != {"type": "null"}]
-        return {**rest[0], **out} if len(rest) == 1 else {"anyOf": rest, **out}
-    return out

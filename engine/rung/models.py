@@ -32,6 +32,7 @@ __all__ = [
     "KindModel",
     "ManifestFile",
     "OpModel",
+    "PlatformModel",
     "ProfileModel",
     "PythonPath",
 ]
@@ -357,6 +358,17 @@ class ProfileModel(Model):
     )
 
 
+class PlatformModel(Model):
+    """A machine that the manifests are meant to serve: what every op reaches there is checked."""
+
+    summary: Text
+    device: Name = Field(description="The device a caller on this machine uses.")
+    arch: ArchName = Field(description="What that device's hardware is, such as `sm_90`.")
+    os: Name | None = Field(None, description="`linux`, `darwin` or `windows`.")
+    machine: Text | None = Field(None, description="`x86_64`, `aarch64`, `arm64`, ...")
+    cpu: ArchName | None = Field(None, description="The arch of its CPU, on which it falls back.")
+
+
 class BackendFile(Model):
     """The backend part of a manifest: one backend is one file and one package."""
 
@@ -377,6 +389,7 @@ class ManifestFile(BackendFile):
     ops: dict[Name, OpModel] = {}
     kinds: dict[Name, KindModel] = {}
     profiles: dict[Name, ProfileModel] = {}
+    platforms: dict[Name, PlatformModel] = {}
 
 
 class CardFact(Model):

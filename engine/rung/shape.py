@@ -202,7 +202,7 @@ class _Fault:
 
     def say(self, code: str, message: str, hint: str) -> Problem:
         block = self.node.values is not None and self.node.line != self.node.end_line
-        return Problem(code, "error", self.document.where(self.loc, key=self.is_key or block), message, hint)
+        return Problem(code, self.document.where(self.loc, key=self.is_key or block), message, hint)
 
     def about(self) -> str:
         """Give what the model says of the field that the value belongs to."""
@@ -215,14 +215,14 @@ class _Fault:
             return None
         where = self.document.where(self.loc, key=True)
         hint = f"add `{key}:`. {_about(fields, key)}".removesuffix(". ")
-        return Problem("RG203", "error", where, f"{_named(self.loc)} has no `{key}`", hint)
+        return Problem("RG203", where, f"{_named(self.loc)} has no `{key}`", hint)
 
     def extra(self) -> Problem:
         key, parent = str(self.loc[-1]), self.loc[:-1]
         place = f" in {_named(parent)}" if parent else ""
         hint = did_you_mean(key, fields_at(self.model, parent))
         where = self.document.where(self.loc, key=True)
-        return Problem("RG201", "error", where, f"unknown key `{shorten(key)}`{place}", hint)
+        return Problem("RG201", where, f"unknown key `{shorten(key)}`{place}", hint)
 
     def literal(self) -> Problem:
         expected = str(self.context["expected"])

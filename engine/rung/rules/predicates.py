@@ -36,7 +36,7 @@ def rg202_version(whole: Manifests) -> Iterator[Problem]:
             except InvalidSpecifier:
                 where = node.part("version")
                 message = f"`{shorten(wanted)}` is no version specifier"
-                yield Problem("RG202", "error", where, message, 'write it as ">=2.4" or ">=2.4,<3" (PEP 440)')
+                yield Problem("RG202", where, message, 'write it as ">=2.4" or ">=2.4,<3" (PEP 440)')
 
 
 def rg202_file(whole: Manifests) -> Iterator[Problem]:
@@ -50,7 +50,7 @@ def rg202_file(whole: Manifests) -> Iterator[Problem]:
             if parts[0] != module.name or len(parts) < 2 or {"", ".", ".."} & set(parts):
                 message = f"`{shorten(module.has)}` is no file inside `{shorten(module.name)}`"
                 hint = f"write it as `{shorten(module.name)}/inner/path`"
-                yield Problem("RG202", "error", node.part("has"), message, hint)
+                yield Problem("RG202", node.part("has"), message, hint)
 
 
 def rg004(whole: Manifests) -> Iterator[Problem]:
@@ -71,7 +71,7 @@ def rg004(whole: Manifests) -> Iterator[Problem]:
             limit = MAX_NODES if count > MAX_NODES else MAX_LEVELS
             message = f"predicate `{name}` has {what} with all it uses; the limit is {limit}"
             where = whole.predicates[name].where
-            yield Problem("RG004", "error", where, message, "use fewer predicates in one another")
+            yield Problem("RG004", where, message, "use fewer predicates in one another")
             sizes[name] = (1, 1)  # what uses it is not at fault
 
 

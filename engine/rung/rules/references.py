@@ -23,7 +23,7 @@ Loc = tuple[str | int, ...]
 
 def _unknown(code: str, what: str, name: str, where: Where, legal: Iterable[str], context: str = "") -> Problem:
     message = f"unknown {what} `{shorten(name)}`" + (f" in `{context}`" if context else "")
-    return Problem(code, "error", where, message, did_you_mean(name, legal))
+    return Problem(code, where, message, did_you_mean(name, legal))
 
 
 def _places(backend: BackendEntry, *loc: str | int) -> dict[str, Where]:
@@ -55,7 +55,7 @@ def _unknown_atom(name: str, where: Where, legal: set[str]) -> Problem:
     hint = did_you_mean(name, legal)
     if len(legal) > 8 and closest(name, legal) is None:
         hint = "write a target of some device, or an alias it declares"
-    return Problem("RG301", "error", where, f"unknown arch `{shorten(name)}`", hint)
+    return Problem("RG301", where, f"unknown arch `{shorten(name)}`", hint)
 
 
 def _device_archs(entry: Entry[DeviceModel]) -> Iterator[Problem]:
@@ -84,7 +84,7 @@ def _row_archs(whole: Manifests, backend: BackendEntry, op: str, index: int, row
             places = places or _places(backend, "kernels", op, index, "arch")
             of = ", ".join(f"`{device.name}`" for device in lacking)
             hint = did_you_mean(name, set.intersection(*({*lattice.targets(d)} for d in devices)))
-            yield Problem("RG301", "error", places[name], f"unknown arch `{name}` of device {of}", hint)
+            yield Problem("RG301", places[name], f"unknown arch `{name}` of device {of}", hint)
     if len(devices) < len(set(row.device)):
         return  # what is excluded may be an arch of a device that was rejected
     legal = {arch for device in devices for arch in device.archs}
@@ -163,7 +163,7 @@ def rg303(whole: Manifests) -> Iterator[Problem]:
 def _cycle(what: str, path: list[str], where: Where) -> Problem:
     shown = path if len(path) <= 6 else [*path[:4], "...", path[-1]]
     message = f"{what} cycle: {' -> '.join(shown)}"
-    return Problem("RG303", "error", where, message, "remove one of these edges")
+    return Problem("RG303", where, message, "remove one of these edges")
 
 
 def rg304(whole: Manifests) -> Iterator[Problem]:
@@ -222,7 +222,7 @@ def rg307(whole: Manifests) -> Iterator[Problem]:
                 if mine is not None and theirs is not None and theirs >= mine and target in entry.model.archs:
                     where = entry.at("archs", name, "runs", index)
                     message = f"`{name}` cannot run `{target}`, which is not older"
-                    yield Problem("RG307", "error", where, message, "list older archs only, nearest first")
+                    yield Problem("RG307", where, message, "list older archs only, nearest first")
 
 
 def _chains(whole: Manifests) -> Iterator[tuple[str, list[str], Entry[OpModel] | Entry[ProfileModel], Loc]]:
@@ -270,7 +270,7 @@ def _same(name: str, first: str, device: Entry[DeviceModel], loc: Loc) -> Proble
     message, hint = f"`{name}` reads like `{first}`", "name it differently: case, `_` and `-` do not count"
     if name == first:
         message, hint = f"`{name}` is a target of `{device.name}` already", "remove it, or name it differently"
-    return Problem("RG309", "error", device.at(*loc, key=True), message, hint)
+    return Problem("RG309", device.at(*loc, key=True), message, hint)
 
 
 def rg310(whole: Manifests) -> Iterator[Problem]:
@@ -279,7 +279,7 @@ def rg310(whole: Manifests) -> Iterator[Problem]:
         for index, member in enumerate(chain):
             if member in chain[:index]:
                 where = entry.at(*loc, index)
-                yield Problem("RG310", "error", where, f"variant `{member}` is listed twice", "remove one of them")
+                yield Problem("RG310", where, f"variant `{member}` is listed twice", "remove one of them")
 
 
 RULES = (rg301, rg302, rg303, rg304, rg305, rg307, rg308, rg309, rg310)

@@ -29,7 +29,8 @@ def paths(whole: Manifests) -> Iterator[tuple[str, Where, Unit]]:
     for backend in whole.backends.values():
         for section, rows in (("kernels", backend.kernels), ("components", backend.components)):
             for name, index, row in rows:
-                yield row.impl, backend.at(section, name, index, "impl"), backend.unit
+                if (section, name, index, "impl") not in backend.lost:
+                    yield row.impl, backend.at(section, name, index, "impl"), backend.unit
     for placed in expressions(whole):
         for node in nodes(placed):
             if node.model.probe is not None:
@@ -43,7 +44,7 @@ def rg801(whole: Manifests) -> Iterator[Problem]:
         if unit.roots is not None and root not in unit.roots:
             message = f"package `{root}` may not be bound by {unit.label or unit.shown}"
             hint = f"allow it where the manifests are loaded: allow=[{root!r}], or --allow {root}"
-            yield Problem("RG801", "error", where, message, hint)
+            yield Problem("RG801", where, message, hint)
 
 
 RULES = (rg801,)

@@ -27,7 +27,7 @@ def rg202(whole: Manifests) -> Iterator[Problem]:
         fault = _signature_fault(op.model.signature)
         if fault:
             hint = f'such as "(x: array, *, scale: float | None = None) -> array"; types: {", ".join(sorted(_TYPES))}'
-            yield Problem("RG202", "error", op.at("signature"), f"`signature`: {fault}", hint)
+            yield Problem("RG202", op.at("signature"), f"`signature`: {fault}", hint)
 
 
 def _signature_fault(signature: str) -> str:
@@ -94,7 +94,7 @@ def rg204(whole: Manifests) -> Iterator[Problem]:
                     where = backend.at("kernels", op, index, "artifact")
                     message = f"code for `{target}` of `{device}` cannot be `{row.artifact}`"
                     hint = did_you_mean(row.artifact, lattice.artifacts(record, target))
-                    yield Problem("RG204", "error", where, message, hint)
+                    yield Problem("RG204", where, message, hint)
                     break
 
 
@@ -104,7 +104,7 @@ def rg309(whole: Manifests) -> Iterator[Problem]:
         backend = whole.backends.get(name)
         if backend is not None and backend.document.path:
             hint = f"choose another name: `{name}` holds {what}"
-            yield Problem("RG309", "error", backend.where, f"`{name}` is a reserved backend name", hint)
+            yield Problem("RG309", backend.where, f"`{name}` is a reserved backend name", hint)
 
 
 def rg401(whole: Manifests) -> Iterator[Problem]:
@@ -112,6 +112,8 @@ def rg401(whole: Manifests) -> Iterator[Problem]:
     first: dict[tuple[str | None, ...], CellEntry] = {}
     told: set[tuple[object, ...]] = set()
     for cell in whole.cells:
+        if not cell.is_whole:
+            continue
         other = first.setdefault(cell.key, cell)
         rows = (cell.section, cell.serves, cell.backend.name, cell.index, other.backend.name, other.index)
         if other is cell or rows in told:
@@ -119,11 +121,11 @@ def rg401(whole: Manifests) -> Iterator[Problem]:
         told.add(rows)
         if other.backend is cell.backend and other.index == cell.index:
             message, hint = f"one row gives `{cell.id}` twice", "remove the repeated value from its lists"
-            yield Problem("RG401", "error", cell.where, message, hint, cell.id)
+            yield Problem("RG401", cell.where, message, hint, cell.id)
         else:
             message, hint = f"duplicate cell `{cell.id}`", "give one of them another variant, or remove it"
             related = ((other.where, f"first `{other.id}`"),)
-            yield Problem("RG401", "error", cell.where, message, hint, cell.id, related)
+            yield Problem("RG401", cell.where, message, hint, cell.id, related)
 
 
 RULES = (rg202, rg204, rg309, rg401)

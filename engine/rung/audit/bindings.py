@@ -1,0 +1,15 @@
+"""Rules RG501 to RG504, RG508 and RG803: what manifests bind, judged without importing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rung.audit.scene import Scene
+    from rung.diagnostics import Problem
+
+__all__ = ["RULES"]
+
+RULES: tuple[Callable[[Scene], Iterator[Problem]], ...] = ()
