@@ -7,7 +7,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := $(BIN)/python -m pip
+QUIET := --quiet --disable-pip-version-check -c constraints.txt
+LANGUAGE_SERVER := 2.0.0
 
 .PHONY: demo test lint types contracts unit schemas train clean
 
@@ -32,18 +34,25 @@ unit: $(READY)
 
 # Rewrites the generated JSON Schemas; a test fails when they are stale.
 schemas: $(READY)
-	$(BIN)/python tests/write_schemas.py
+	$(BIN)/rung schema
 
 # Trains the example's weights anew (a few minutes).
 train: $(READY)
 	$(BIN)/python examples/digits/train.py
 
 # Installing goes through constraints.txt, so that every machine gets the same versions (and the CPU build of torch
-# where the index offers one under that version).
-$(READY): pyproject.toml constraints.txt
+# where the index offers one under that version). The tests also need the language server of editors, which Node from
+# PyPI installs and runs (trusting what this system trusts, as pip does), and wheels of what rung itself depends on, so
+# that installing rung needs no network.
+$(READY): pyproject.toml constraints.txt Makefile
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) hatchling editables
-	$(PIP) --no-build-isolation -e '.[torch,digits,dev]'
+	$(PIP) install $(QUIET) hatchling editables
+	$(PIP) install $(QUIET) --no-build-isolation -e '.[torch,digits,dev]'
+	PATH="$(CURDIR)/$(BIN):$$PATH" NODE_USE_SYSTEM_CA=1 npm install --prefix $(VENV)/language-server --no-save \
+		--no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error yaml-language-server@$(LANGUAGE_SERVER)
+	rm -rf $(VENV)/wheelhouse
+	$(PIP) wheel $(QUIET) --no-build-isolation --wheel-dir $(VENV)/wheelhouse . hatchling
+	rm $(VENV)/wheelhouse/rung-*.whl
 	touch $(READY)
 
 clean:

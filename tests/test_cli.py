@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 FACTS = Path(__file__).parent / "facts"
 
 GOOD = """\
+# yaml-language-server: $schema=https://example.org/rung/manifest.schema.json
 manifest: 1
 backend: acme
 arrays: numpy
@@ -28,6 +29,10 @@ kernels:
   flow_match_step:
     - {device: cpu, arch: numpy, impl: "acme.kernels:step"}
 """
+CODE = {
+    "acme/__init__.py": "",
+    "acme/kernels.py": "def step(sample, velocity, sigma, sigma_next):\n    return sample\n",
+}
 BAD = GOOD.replace("flow_match_step", "flow_mach_step").replace("arrays: numpy", "arays: numpy")
 
 
@@ -52,25 +57,25 @@ class TestCheck:
     def test_so_is_a_directory_checked_together_with_them(
         self, write: Write, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        root = write({"m/acme.yaml": GOOD})
-        code, out, err = rung(capsys, "check", root / "m")
+        root = write({"m/acme.yaml": GOOD, **CODE})
+        code, out, err = rung(capsys, "check", root / "m", "--root", root)
         assert (code, out) == (0, "")
         assert "packages they bind: acme" in err
 
     def test_every_finding_in_one_run_with_place_and_hint(
         self, write: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        root = write({"m/acme.yaml": BAD})
+        root = write({"m/acme.yaml": BAD, **CODE})
         monkeypatch.chdir(root)
         code, out, _ = rung(capsys, "check", "m")
         assert code == 1
-        assert out.startswith("error[RG201]: unknown key `arays`\n  --> m/acme.yaml:3:1\n")
+        assert out.startswith("error[RG201]: unknown key `arays`\n  --> m/acme.yaml:4:1\n")
         assert "did you mean `arrays`?" in out
 
     def test_the_json_form(
         self, write: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.chdir(write({"m/acme.yaml": GOOD.replace("flow_match_step", "flow_mach_step")}))
+        monkeypatch.chdir(write({"m/acme.yaml": GOOD.replace("flow_match_step", "flow_mach_step"), **CODE}))
         code, out, _ = rung(capsys, "check", "m", "--format", "json")
         assert code == 1
         assert json.loads(out) == {
@@ -80,8 +85,8 @@ class TestCheck:
                     "code": "RG302",
                     "severity": "error",
                     "path": "m/acme.yaml",
-                    "start": [5, 3],
-                    "end": [5, 17],
+                    "start": [6, 3],
+                    "end": [6, 17],
                     "message": "unknown op `flow_mach_step`",
                     "hint": "did you mean `flow_match_step`?",
                     "cell": None,
@@ -93,9 +98,9 @@ class TestCheck:
     def test_concise_is_one_line_each(
         self, write: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.chdir(write({"m/acme.yaml": GOOD.replace("flow_match_step", "flow_mach_step")}))
+        monkeypatch.chdir(write({"m/acme.yaml": GOOD.replace("flow_match_step", "flow_mach_step"), **CODE}))
         assert rung(capsys, "check", "m", "--format", "concise")[1] == (
-            "m/acme.yaml:5:3: RG302 unknown op `flow_mach_step`\n"
+            "m/acme.yaml:6:3: RG302 unknown op `flow_mach_step`\n"
         )
 
     @pytest.mark.parametrize(
@@ -105,6 +110,9 @@ class TestCheck:
             (["--select", "RG1"], 0),
             (["--select", "RG302"], 1),
             (["--select", "302"], 2),
+            (["--select", "RG999"], 2),
+            (["--ignore", "RG306"], 2),
+            (["--select", "RG1,RG302"], 1),
             (["--max-diagnostics", "0"], 1),
             (["--allow", "other"], 1),
             (["--format", "nope"], 2),
@@ -112,8 +120,8 @@ class TestCheck:
         ids=lambda v: " ".join(v) if isinstance(v, list) else str(v),
     )
     def test_flags(self, write: Write, capsys: pytest.CaptureFixture[str], flags: list[str], code: int) -> None:
-        root = write({"m/acme.yaml": GOOD.replace("flow_match_step", "flow_mach_step")})
-        assert rung(capsys, "check", root / "m", *flags)[0] == code
+        root = write({"m/acme.yaml": GOOD.replace("flow_match_step", "flow_mach_step"), **CODE})
+        assert rung(capsys, "check", root / "m", "--root", root, *flags)[0] == code
 
     @pytest.mark.parametrize("what", ["empty", "nowhere"])
     def test_nothing_to_check_is_exit_2(self, write: Write, capsys: pytest.CaptureFixture[str], what: str) -> None:
@@ -126,15 +134,17 @@ class TestCheck:
         root = write(
             {
                 "m/acme.yaml": GOOD,
+                **CODE,
                 "acme/__init__.py": "open(__file__ + '.marker', 'w')\n",
-                "acme/kernels.py": "",
             }
         )
-        assert rung(capsys, "check", root / "m", "--allow", "acme")[0] == 0
+        assert rung(capsys, "check", root / "m", "--allow", "acme", "--root", root)[0] == 0
         assert not (root / "acme/__init__.py.marker").exists()
 
     def test_configuration_names_manifests_and_packages(self, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-        root = write({"m/acme.yaml": GOOD, "pyproject.toml": '[tool.rung]\nmanifests = ["m"]\nallow = ["acme"]\n'})
+        root = write(
+            {"m/acme.yaml": GOOD, **CODE, "pyproject.toml": '[tool.rung]\nmanifests = ["m"]\nallow = ["acme"]\n'}
+        )
         assert rung(capsys, "check", "--root", root)[0] == 0
         write({"pyproject.toml": '[tool.rung]\nmanifest = ["m"]\n'})
         code, _, err = rung(capsys, "check", "--root", root)

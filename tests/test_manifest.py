@@ -145,7 +145,7 @@ class TestLimits:
 
     def test_all_together(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         files(tmp_path, a=HEAD, b=HEAD + "# " + "x" * 50 + "\n")
-        monkeypatch.setattr(manifest, "MAX_TOTAL_CHARACTERS", 40)
+        monkeypatch.setattr(manifest, "MAX_TOTAL_BYTES", 40)
         assert placed(merged(tmp_path)) == ["b.yaml:1:1 RG004"]
 
     def test_cells_are_counted_before_they_are_made(self, tmp_path: Path) -> None:

@@ -50,8 +50,9 @@ def test_the_first_manifest_works_with_the_commands_below_it(
     (manifest,) = blocks("yaml")
     module = blocks("python")[2]
     monkeypatch.chdir(write({"my_manifests/fast_cpu.yaml": manifest, "fast_cpu.py": module}))
-    shown = commands(README, "my_manifests")
+    *shown, again = commands(README, "my_manifests")
     assert len(shown) == 3
+    assert again == shown[0]
     for command in shown:
         assert main(command) == 0, command
     assert "fast_cpu/flow_match_step@cpu.x86_64_v3#default" in capsys.readouterr().out
@@ -103,3 +104,17 @@ def test_every_link_leads_somewhere() -> None:
         page = ROOT / name
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{name}: {target}"
+
+
+def test_the_finding_is_what_check_prints(
+    write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (manifest,) = blocks("yaml")
+    files = {
+        "my_manifests/fast_cpu.yaml": manifest.replace("x86_64_v3", "x86_64_v33"),
+        "fast_cpu.py": blocks("python")[2],
+    }
+    monkeypatch.chdir(write(files))
+    (block,) = (block for block in blocks("console") if block.startswith("$ rung check my_manifests\n"))
+    assert main(["check", "my_manifests"]) == 1
+    assert block.partition("\n")[2] in capsys.readouterr().out

@@ -125,6 +125,28 @@ FAULTS = [
     pytest.param("backend: Bé\n", ["2:10 RG107 `Bé` has characters outside ASCII"], id="value-not-ascii"),
     pytest.param("manifest: 1\nmanifest: 1\nops: 1\n", ["2:1 RG101", "3:6 RG202"], id="reader-and-shape"),
     pytest.param("manifst: 1\n", ["1:1 RG201 unknown key `manifst`"], id="misspelt-manifest"),
+    pytest.param(
+        f"{ROW}    - {{device: cpu, available: P, impl: 'a:b'}}\n",
+        ["6:21 RG208 `available` is now called `when`", "6:32 RG205 `P`"],
+        id="former-name-and-its-value",
+    ),
+    pytest.param(
+        f"{ROW}    - {{device: cpu, source: 'a:b'}}\n",
+        ["6:21 RG208 `source` is now called `impl`"],
+        id="former-of-required",
+    ),
+    pytest.param(
+        f"{ROW}    - {{device: cpu, impl: 'a:b', available: p, when: P}}\n",
+        ["6:34 RG208 `available` is now called `when`", "6:54 RG205 `P`"],
+        id="former-and-new-name",
+    ),
+    pytest.param("available: p\n", ["2:1 RG208 `available` is now called `requires`"], id="former-name-in-header"),
+    pytest.param("kinds: {k: {summary: s, available: p}}\n", ["2:25 RG201 unknown key"], id="no-former-name-here"),
+    pytest.param("allow: [a]\n", ["2:1 RG804 `allow`: no manifest allows what it binds"], id="allow"),
+    pytest.param("tool: {rung: 1, allow: [a]}\n", ["2:17 RG804 `allow`"], id="allow-in-a-section"),
+    pytest.param(f"{ROW}    - {{device: cpu, impl: 'a:b', trust: x}}\n", ["6:34 RG804 `trust`"], id="trust-in-a-row"),
+    pytest.param("kinds: {k: {summary: s, roots: [a]}}\n", ["2:25 RG201 unknown key `roots`"], id="roots-of-a-kind"),
+    pytest.param(f"{ROW}    - {{device: cpu, function: 'a:b'}}\n", ["6:21 RG201"], id="another-word-not-missing-too"),
 ]
 
 
@@ -189,3 +211,36 @@ def test_what_may_stand_for_a_missing_key(text: str, expected: bool) -> None:
 )
 def test_places_the_reader_rejected(text: str, places: list[tuple[Any, ...]]) -> None:
     assert sorted(bad_places(document(text)[0].root)) == places
+
+
+@pytest.mark.parametrize(
+    ("text", "edit"),
+    [
+        (f"{ROW}    - {{device: cpu, impl: 'a:b', hint: no}}\n", '"no"'),
+        (f"{ROW}    - {{device: cpu, impl: 'a:b', when: {{env: {{on: x}}}}}}\n", '"on"'),
+        (f"{ROW}    - {{device: cpu, impl: 'a:b', workspace_bytes: +5}}\n", "5"),
+        (f"{ROW}    - {{device: cpu, impl: 'a:b', hint: 1.50}}\n", '"1.50"'),
+        (f"{ROW}    - {{device: cpu, impl: 'a:b', available: p}}\n", "when"),
+        (f"{OP}    tolerance: {{float32: {{rtol: 1e-6}}}}\n", "1.0e-6"),
+        (f"{OP}    tolerance: {{float32: {{exact: YES}}}}\n", "true"),
+        (f"{OP}    tolerance: {{float32: {{exact: no}}}}\n", None),
+        (f"{ROW}    - {{device: 90, impl: 'a:b'}}\n", None),
+        (f"{ROW}    - {{device: cpu, impl: 'a:b', when: yes}}\n", None),
+        (f"{ROW}    - {{device: cpu, impl: no}}\n", None),
+        (f"{ROW}    - {{device: cpu, impl: 'a:b', when: {{python: 3.11}}}}\n", None),
+        ("profiles: {p: {fall: {device: on}}}\n", None),
+        ("on: x\n", None),
+        ("other: {a: [no]}\n", None),
+    ],
+)
+def test_a_repair_is_offered_where_one_reading_fits(text: str, edit: str | None) -> None:
+    read_text, problems = document("manifest: 1\n" + text)
+    validate(ManifestFile, read_text, problems)
+    assert next((p.edit.text for p in problems if p.edit is not None), None) == edit
+    assert any(p.code in ("RG102", "RG103", "RG208") for p in problems)
+
+
+def test_trying_quotes_leaves_the_numbers_as_they_are() -> None:
+    read_text, problems = document(f"manifest: 1\n{ROW}    - {{device: cpu, impl: 'a:b', hint: 5, arch: [9.0]}}\n")
+    validate(ManifestFile, read_text, problems)
+    assert read_text.root.data["kernels"]["op"][0] == {"device": "cpu", "impl": "a:b", "hint": 5, "arch": [9.0]}  # type: ignore[index]

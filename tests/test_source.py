@@ -173,9 +173,11 @@ FAULTS = [
     pytest.param("a: |#x\n  b\n", ["1:"], id="comment-glued-to-block-head"),
     pytest.param("a: [b\nc: 1\n", ["2:"], id="open-bracket"),
     pytest.param("a: b: c\n", ["1:5 RG002"], id="colon-in-text"),
-    pytest.param('a: "b\n', ["2:1 RG002"], id="open-quote"),
+    pytest.param('a: "b\n', ["1:4 RG002 YAML syntax: this quote is never closed"], id="open-quote"),
+    pytest.param("a: 'b\nc: d", ["1:4 RG002 YAML syntax: this quote is never closed"], id="open-quote-over-lines"),
+    pytest.param("a: {b: c\n# d\n", ["1:4 RG002 YAML syntax: this bracket is never closed"], id="open-to-the-end"),
     pytest.param("a: @b\n", ["1:4 RG002"], id="reserved-character"),
-    pytest.param("a: on\nb: [c\n", ["1:4 RG102", "3:1 RG002"], id="what-came-before-a-syntax-error"),
+    pytest.param("a: on\nb: [c\n", ["1:4 RG102", "2:4 RG002"], id="what-came-before-a-syntax-error"),
 ]
 
 
@@ -269,7 +271,7 @@ class TestLimits:
     def test_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(source, "MAX_FILE_BYTES", 8)
         assert found("a: 12345") == []
-        assert found("a: 123456") == ["1:1 RG004 the file exceeds the limit of 8 bytes"]
+        assert found("a: 123456") == ["1:1 RG004 a file of 9 bytes exceeds the limit of 8"]
 
     def test_values(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(source, "MAX_VALUES", 10)

@@ -11,7 +11,7 @@ from rung import lattice
 from rung.bind import root_of
 from rung.diagnostics import ManifestError
 from rung.entries import AXES, DEFAULT, REFERENCE, Backend, Cell, Expression, Kind, LocalRow, Op, Profile
-from rung.manifest import Manifests, Unit, merge
+from rung.manifest import Manifests, Unit, collector_paused, merge
 from rung.predicates import describe
 from rung.rules import check
 from rung.rules.safety import paths
@@ -35,6 +35,7 @@ _LEVELS = {
 _STRICT = dict.fromkeys(("device", "variant", "degraded", "reference", "broken", "unknown"), "error")
 
 
+@collector_paused()
 def compile_units(units: Iterable[Unit], local: Iterable[LocalRow] = ()) -> Table:
     """Read, check and compile; raise ManifestError with every error when there is one.
 

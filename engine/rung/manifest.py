@@ -16,6 +16,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from pydantic import ValidationError
+
 from rung.bind import LOCAL
 from rung.diagnostics import Problems, Where, printable, shorten
 from rung.entries import Arch, Device, Jit, LocalRow, Pattern, Target
@@ -31,10 +33,10 @@ from rung.models import (
     ProfileModel,
 )
 from rung.shape import bad_places, may_stand_for, validate
-from rung.source import NOWHERE, Document, Node, read_path
+from rung.source import NOWHERE, Document, Node, read, read_path
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
 __all__ = [
     "BackendEntry",
@@ -48,7 +50,7 @@ __all__ = [
 ]
 
 MAX_FILES: Final = 1024
-MAX_TOTAL_CHARACTERS: Final = 64 * 1024 * 1024
+MAX_TOTAL_BYTES: Final = 64 * 1024 * 1024
 MAX_CELLS: Final = 200_000
 
 T = TypeVar("T")
@@ -112,9 +114,18 @@ class BackendEntry:
         """Give the place of something in the file."""
         return self.document.where(loc, key=key)
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the header says whose rows these are, and what they take."""
+        return self.file.backend is not None and self.file.arrays is not None
+
     def is_whole(self, *loc: str | int) -> bool:
         """Say whether nothing was taken out of a row, or of anything else in the file."""
-        return not self.lost or not any(lost[: len(loc)] == loc for lost in self.lost)
+        return not self.lost or loc not in self._damaged
+
+    @cached_property
+    def _damaged(self) -> set[Loc]:
+        return {lost[:size] for lost in self.lost for size in range(len(lost) + 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +167,8 @@ class Manifests:
     """Everything declared, merged.
 
     `known` also has names whose entries were rejected, `mentioned` every word of files that could not be read (None
-    when not even that is known): so that one fault is not reported again wherever a name is used.
+    when not even that is known): so that one fault is not reported again wherever a name is used. `memo` is for what
+    the rules have in common and is found once.
     """
 
     units: tuple[Unit, ...] = ()
@@ -172,9 +184,10 @@ class Manifests:
     mentioned: set[str] | None = field(default_factory=set)
     replaced: set[Loc] = field(default_factory=set)
     problems: Problems = field(default_factory=Problems)
+    memo: dict[str, Any] = field(default_factory=dict)
 
     def names(self, section: str) -> set[str]:
-        """Give the names of a section, or of `variants of OP`; those of rejected entries included."""
+        """Give the names of a section, of `variants of OP`, of `archs of DEVICE`; those of rejected ones included."""
         return self.known.setdefault(section, set())
 
     def is_unknown(self, name: str, legal: Container[str]) -> bool:
@@ -184,6 +197,14 @@ class Manifests:
     def is_mentioned(self, name: str) -> bool:
         """Say whether a file that could not be read may say something of a name."""
         return self.mentioned is None or name in self.mentioned
+
+    def is_lost(self, device: str, name: str) -> bool:
+        """Say whether an arch, target or alias of a device was rejected, so that nothing can be said of its use."""
+        model = self.devices[device].model
+        return any(
+            name in self.names(f"{key} of {device}") and name not in getattr(model, key)
+            for key in ("archs", "targets", "aliases")
+        )
 
     @cached_property
     def device_records(self) -> dict[str, Device]:
@@ -276,6 +297,9 @@ def manifest_files(unit: Unit, problems: Problems | None = None) -> list[tuple[P
                     problems.add("RG001", Where(printable(shown)), fault, hint="remove it, or name its target instead")
                 elif entry.is_file():
                     found.append((folder / entry.name, printable(shown)))
+                elif not entry.is_dir():
+                    hint = "remove it, or name it differently"
+                    problems.add("RG001", Where(printable(shown)), "not a regular file", hint=hint)
     return sorted(found, key=lambda pair: pair[1])
 
 
@@ -309,8 +333,8 @@ def _add_local(whole: Manifests, rows: Iterable[LocalRow]) -> None:
             whole.replaced.add((row.section, row.serves, len(listed)))
         listed.append(dict(row.row))
     if places:
-        document = _LocalDocument("", _tree(data), "", [], True, places)
-        _add_document(whole, document, Unit(Path(), "", frozenset({LOCAL}), "this process"))
+        document = _LocalDocument("", _tree(data), "", [], places=places)
+        _add_document(whole, document, Unit(Path(), "", frozenset({LOCAL}), "this process"), len(whole.problems))
 
 
 def _tree(data: Any) -> Node:
@@ -336,10 +360,13 @@ def collector_paused() -> Iterator[None]:
 
 
 @collector_paused()
-def merge(units: Iterable[Unit], local: Iterable[LocalRow] = ()) -> Manifests:
+def merge(
+    units: Iterable[Unit], local: Iterable[LocalRow] = (), texts: Mapping[Path, bytes] | None = None
+) -> Manifests:
     """Read, validate and merge units. Every finding is in `problems`; what is sound is in the sections.
 
-    A file that several units hold belongs to the first of them.
+    A file that several units hold belongs to the first of them. `texts` are taken instead of what files hold, by
+    resolved path.
     """
     whole = Manifests(units=tuple(units))
     taken: set[Path] = set()
@@ -349,24 +376,30 @@ def merge(units: Iterable[Unit], local: Iterable[LocalRow] = ()) -> Manifests:
         listed = manifest_files(unit, whole.problems)
         if len(whole.problems) > faults:
             whole.mentioned = None
+        fresh: dict[Path, tuple[Path, str]] = {}
         for path, shown in listed:
             resolved = path.resolve()
-            if resolved in taken:
-                continue
+            if resolved not in taken:
+                fresh.setdefault(resolved, (path, shown))
+        count = len(taken) + len(fresh)
+        for resolved, (path, shown) in fresh.items():
             taken.add(resolved)
-            document = read_path(path, shown, whole.problems)
-            total += sum(map(len, document.lines)) if document is not None else 0
-            if len(taken) > MAX_FILES or total > MAX_TOTAL_CHARACTERS:
-                limit = f"{MAX_FILES} files" if len(taken) > MAX_FILES else f"{MAX_TOTAL_CHARACTERS} characters in all"
-                hint = "name fewer directories"
-                whole.problems.add("RG004", Where(shown), f"the manifests exceed the limit of {limit}", hint=hint)
+            before = len(whole.problems)
+            text = texts.get(resolved) if texts is not None else None
+            document = read(text, shown, whole.problems) if text is not None else read_path(path, shown, whole.problems)
+            total += document.size if document is not None else 0
+            if len(taken) > MAX_FILES or total > MAX_TOTAL_BYTES:
+                message = f"{count} manifest files exceed the limit of {MAX_FILES}"
+                if len(taken) <= MAX_FILES:
+                    message = f"manifests of {total} bytes in all exceed the limit of {MAX_TOTAL_BYTES}"
+                whole.problems.add("RG004", Where(shown), message, hint="name fewer directories")
                 whole.mentioned = None
                 return whole
             if document is None:
                 whole.mentioned = None
             else:
                 whole.documents.append(document)
-                _add_document(whole, document, unit)
+                _add_document(whole, document, unit, before)
     _add_local(whole, local)
     _limit_cells(whole)
     return whole
@@ -375,19 +408,21 @@ def merge(units: Iterable[Unit], local: Iterable[LocalRow] = ()) -> Manifests:
 def _limit_cells(whole: Manifests) -> None:
     """Count cells before they are made: a row of three lists stands for their product."""
     total = 0
+    where: Where | None = None
     for backend in whole.backends.values():
         for section, rows in (("kernels", backend.kernels), ("components", backend.components)):
             for name, index, row in rows:
                 total += len(row.device) * len(row.variant) * len(getattr(row, "arch", ("",)))
-                if total > MAX_CELLS:
+                if total > MAX_CELLS and where is None:
                     where = backend.at(section, name, index)
-                    message = f"the manifests exceed the limit of {MAX_CELLS} cells"
-                    whole.problems.add("RG004", where, message, hint="shorten this row's lists")
-                    whole.backends.clear()
-                    return
+    if where is not None:
+        message = f"{total} cells exceed the limit of {MAX_CELLS}"
+        whole.problems.add("RG004", where, message, hint="shorten this row's lists")
+        whole.backends.clear()
 
 
-def _add_document(whole: Manifests, document: Document, unit: Unit) -> None:
+def _add_document(whole: Manifests, document: Document, unit: Unit, faults: int) -> None:
+    """Validate a document and add what is sound of it; `faults` were found before it was read."""
     problems = whole.problems
     data = document.root.data
     if not document.usable or not isinstance(data, dict):
@@ -406,7 +441,7 @@ def _add_document(whole: Manifests, document: Document, unit: Unit) -> None:
             message = f"unsupported manifest version `{shorten(shown)}`"
             problems.add("RG005", document.where(("manifest",)), message, hint=hint)
         return
-    places = [*bad_places(document.root)]
+    places = [*bad_places(document.root)] if len(problems) > faults else []
     outcome = validate(ManifestFile, document, problems)
     if not isinstance(outcome, list) and not places:
         _add_file(whole, outcome, document, unit, _Pruning(data))
@@ -415,12 +450,25 @@ def _add_document(whole: Manifests, document: Document, unit: Unit) -> None:
         return
     # Entries with a fault leave, and the rest of the file is taken as if they had not been there.
     pruning = _Pruning(data)
-    sound = pruning.without([*places, *outcome] if isinstance(outcome, list) else places)
-    _add_file(whole, ManifestFile.model_validate(sound), document, unit, pruning)
+    places += outcome if isinstance(outcome, list) else []
+    try:
+        file = ManifestFile.model_validate(pruning.without(places, parts=True))
+    except ValidationError:  # something else did depend on a part that left
+        file = ManifestFile.model_validate(pruning.without(places, parts=False))
+    _add_file(whole, file, document, unit, pruning)
 
 
 _SECTIONS = ("devices", "predicates", "ops", "kinds", "profiles", "platforms")
 _ROWS = ("kernels", "components")
+# What may leave an entry by itself: nothing else in the entry means something else without it.
+_LOOSE_KEYS = {
+    ("devices", "detect"), ("ops", "cases"), ("profiles", "devices"), ("profiles", "only"),
+    ("platforms", "os"), ("platforms", "machine"), ("platforms", "cpu"),
+}  # fmt: skip
+_LOOSE_ENTRIES = {
+    ("devices", "archs"), ("devices", "targets"), ("devices", "aliases"),
+    ("ops", "tolerance"), ("ops", "variants"), ("profiles", "fall"), ("profiles", "chains"),
+}  # fmt: skip
 _HEADER = ("backend", "arrays", "requires", "hint")
 _NO_PATH = "rung:none"  # stands where a path with a fault was written
 _WORD = re.compile(r"[A-Za-z0-9_.\-]+")
@@ -431,6 +479,9 @@ def _remember_names(whole: Manifests, data: dict[str, Any]) -> None:
     for section, entries in data.items():
         if section in _SECTIONS and isinstance(entries, dict):
             whole.names(section).update(entries)
+            for device, entry in entries.items() if section == "devices" else ():
+                for key in ("archs", "targets", "aliases") if isinstance(entry, dict) else ():
+                    whole.names(f"{key} of {device}").update(name for name, _ in _items(entry.get(key)))
         elif section == "backend" and isinstance(entries, str):
             whole.names("backends").add(entries)
         elif section not in ManifestFile.model_fields and whole.mentioned is not None:
@@ -459,7 +510,7 @@ def _items(value: Any) -> Iterable[tuple[str, Any]]:
 
 
 class _Pruning:
-    """Takes what holds a fault out of a document: an entry, a cell, else a key.
+    """Takes what holds a fault out of a document: a part of an entry or cell, else all of it, else a key.
 
     `indices` has the original positions of the cells that stay, where some leave; `lost` the keys taken out of a
     backend's header and its cells.
@@ -470,12 +521,16 @@ class _Pruning:
         self.indices: dict[Loc, list[int]] = {}
         self.lost: set[Loc] = set()
 
-    def without(self, places: Iterable[Loc]) -> dict[str, Any]:
-        """Copy the document without what holds a fault."""
+    def without(self, places: Iterable[Loc], *, parts: bool) -> dict[str, Any]:
+        """Copy the document without what holds a fault; with `parts`, entries keep what can stand without it."""
         drop: set[Loc] = set()
         for place in places:
             section = place[0] if place else ""
-            depth = self.row_depth(place) if section in _ROWS else 2 if section in _SECTIONS else 1
+            depth = 1
+            if section in _ROWS:
+                depth = self.row_depth(place)
+            elif section in _SECTIONS:
+                depth = self.part_depth(place) if parts else 2
             if depth > 1 and len(place) == 1 and isinstance(self.data[str(section)], dict):
                 continue  # what is at fault is a key that never came in
             drop.add(place[:depth])
@@ -487,10 +542,30 @@ class _Pruning:
             if section in _ROWS:
                 out[section] = {name: rows for name, rows in self.rows(section, entries, drop) if rows}
             elif section in _SECTIONS:
-                out[section] = {name: entry for name, entry in entries.items() if (section, name) not in drop}
+                out[section] = {
+                    name: self.entry((section, name), entry, drop)
+                    for name, entry in entries.items()
+                    if (section, name) not in drop
+                }
             else:
                 out[section] = entries
         return out
+
+    def part_depth(self, place: Loc) -> int:
+        """Give how much of a place in an entry leaves: a key, or one of its values, that nothing else depends on."""
+        key = place[2] if len(place) > 2 else None
+        if (place[0], key) in _LOOSE_KEYS:
+            return 3
+        return 4 if (place[0], key) in _LOOSE_ENTRIES and len(place) > 3 else 2
+
+    def entry(self, loc: Loc, entry: Any, drop: set[Loc]) -> Any:
+        if not isinstance(entry, dict):
+            return entry
+        kept = {key: value for key, value in entry.items() if (*loc, key) not in drop}
+        for key, value in kept.items():
+            if (loc[0], key) in _LOOSE_ENTRIES and isinstance(value, dict):
+                kept[key] = {name: inner for name, inner in value.items() if (*loc, key, name) not in drop}
+        return kept
 
     def row_depth(self, place: Loc) -> int:
         """Give how much of a place in a row leaves: one key, as long as what is left says its device."""
@@ -508,11 +583,8 @@ class _Pruning:
             yield name, [self.row((section, name, i), entry[i]) for i in positions]
 
     def row(self, loc: Loc, row: dict[str, Any]) -> dict[str, Any]:
-        gone = {place[3] for place in self.lost if place[:3] == loc}
-        if not gone:
-            return row
-        kept = {key: value for key, value in row.items() if key not in gone}
-        return {"impl": _NO_PATH, **kept} if "impl" in gone else kept
+        kept = {key: value for key, value in row.items() if (*loc, key) not in self.lost}
+        return {"impl": _NO_PATH, **kept} if "impl" in row and "impl" not in kept else kept
 
 
 def _add_file(whole: Manifests, file: ManifestFile, document: Document, unit: Unit, pruning: _Pruning) -> None:

@@ -1,22 +1,26 @@
 """From pydantic's errors to problems at places.
 
-Owns the translation of error types to codes RG004, RG103, RG107, RG201 to RG206 and RG802, and their wording.
-Works with any model; knows none. A validator that knows better raises an error whose type is a rule code.
+Owns the translation of error types to codes RG004, RG103, RG107, RG201 to RG206, RG208, RG802 and RG804, their wording,
+and which repair a value has that the reader could not read. Works with any model; knows none. A validator that knows
+better raises an error whose type is a rule code.
 """
 
 from __future__ import annotations
 
 import re
 import types
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from rung.diagnostics import Problem, closest, did_you_mean, shorten
+from rung import repairs, wording
+from rung.diagnostics import Edit, Problem, did_you_mean, shorten
 from rung.source import MAX_FINDINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pydantic.fields import FieldInfo
 
@@ -30,7 +34,14 @@ Loc = tuple[str | int, ...]
 
 MAX_ERRORS: Final = 20_000
 """Errors that are looked at one by one; a file with more of them is none of ours."""
+MAX_MISSPELT: Final = 100
+"""Illegal keys of one mapping among which a misspelt one is looked for."""
 
+_UNQUOTED: Final = re.compile(r"true|false|-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+_YES: Final = frozenset({"true", "yes", "on", "y"})
+_NO: Final = frozenset({"false", "no", "off", "n"})
+_TRUE_ONLY: Final = "true_only"
+_NO_CONDITION: Final = "what has no condition always holds: remove the key"
 _TYPES = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -49,23 +60,138 @@ def validate(model: type[M], document: Document, problems: Problems) -> M | list
 
     No places means that nothing of the document can be used.
     """
+    outcome = _validated(model, document)
+    if isinstance(outcome, list) and _take_former_names(outcome, document, problems):
+        outcome = _validated(model, document)
+    if outcome is None:
+        message = f"more than {MAX_ERRORS} findings in this file"
+        problems.add("RG004", document.where(), message, hint="is it a manifest? None of it is used")
+        return []
+    faults = outcome if isinstance(outcome, list) else []
+    _offer_repairs(model, document, faults, problems)
+    _try_quotes(model, document, faults)
+    told = (problem for fault in faults if (problem := fault.problem()) is not None)
+    problems.found += islice(told, MAX_FINDINGS)
+    return [fault.loc for fault in faults] if isinstance(outcome, list) else outcome
+
+
+def _validated(model: type[M], document: Document) -> M | list[_Fault] | None:
+    """Give the model, or the faults; None when they are too many to be looked at."""
     try:
         return model.model_validate(document.root.data)
     except ValidationError as errors:
         if errors.error_count() > MAX_ERRORS:
-            message = f"more than {MAX_ERRORS} findings in this file"
-            problems.add("RG004", document.where(), message, hint="is it a manifest? None of it is used")
-            return []
-        places: list[Loc] = []
-        told = 0
-        for error in errors.errors(include_url=False):
-            fault = _Fault(model, document, dict(error))
-            places.append(fault.loc)
-            problem = fault.problem() if told < MAX_FINDINGS else None
-            if problem is not None:
-                told += 1
-                problems.found.append(problem)
-        return places
+            return None
+        return [_Fault(model, document, dict(error)) for error in errors.errors(include_url=False)]
+
+
+def _take_former_names(faults: Iterable[_Fault], document: Document, problems: Problems) -> bool:
+    """Report keys that were renamed and let their values stand under the new names; say whether there were any."""
+    taken = False
+    for fault in faults:
+        name = fault.former
+        if name is None:
+            continue
+        parent, key = document.node(fault.loc[:-1]), str(fault.loc[-1])
+        data: Any = parent.data
+        assert parent.values is not None
+        where = document.where(fault.loc, key=True)
+        message = f"`{key}` is now called `{name}`"
+        if name in parent.values:
+            related = ((document.where((*fault.loc[:-1], name), key=True), f"`{name}`"),)
+            problems.add("RG208", where, message, hint="both are given: keep one of them", related=related)
+            del parent.values[key], data[key]
+        else:
+            written = parent.values[key].key
+            edit = None if written is None else repairs.renamed(document, written, name)
+            problems.add("RG208", where, message, hint=f"rename it to `{name}`", edit=edit)
+            parent.values[name] = parent.values.pop(key)
+            data[name] = data.pop(key)
+        taken = True
+    return taken
+
+
+def _offer_repairs(model: type[BaseModel], document: Document, faults: list[_Fault], problems: Problems) -> None:
+    """Add a repair, or at least a hint, to what the reader rejected for what YAML readers make of it.
+
+    Which value was meant depends on what belongs in its place, and that the reader does not know.
+    """
+    found = problems.found
+    mine: list[int] = []
+    for index in range(len(found) - 1, -1, -1):  # those of this document are the last ones
+        where = found[index].where
+        if where is None or where.path != document.path:
+            break
+        mine += [index] if found[index].code == "RG102" else []
+    if not mine:
+        return
+    at = {(node.line, node.column): (loc, node) for loc, node in _rejected(document.root)}
+    kinds: dict[tuple[Loc, bool], set[str]] = {}
+    blocked: set[Loc] = set()
+    for fault in faults:
+        kind = _TRUE_ONLY if fault.context.get("expected") == "True" else fault.kind
+        kinds.setdefault((fault.loc, fault.is_key), set()).add(kind)
+        if fault.kind != "missing":
+            blocked.add(fault.loc)
+    for index in mine:
+        where = found[index].where
+        assert where is not None
+        loc, node = at.get((where.line, where.column), ((), document.root))
+        if not loc or any(loc[:size] in blocked for size in range(1, len(loc))):
+            continue
+        is_key = document.node(loc) is not node
+        edit, hint = _reading(model, document, loc, node, kinds.get((loc, is_key), set()), is_key=is_key)
+        found[index] = replace(found[index], edit=edit, hint=hint or found[index].hint)
+
+
+def _rejected(root: Node) -> Iterator[tuple[Loc, Node]]:
+    """Give every scalar and key that the reader rejected, with the place it leads to."""
+    for loc in bad_places(root):
+        node = root
+        for part in loc:
+            node = node.child(part) or node
+        yield loc, node.key if node.key is not None and node.key.bad else node
+
+
+def _reading(
+    model: type[BaseModel], document: Document, loc: Loc, node: Node, kinds: set[str], *, is_key: bool
+) -> tuple[Edit | None, str]:
+    """Give the one reading of a rejected scalar that fits its place, as an edit and a hint; (None, "") for none."""
+    text = repairs.written(document, node)
+    if not kinds:
+        parent = _inner(_annotation_at(model, loc[:-1]))
+        wanted = _inner(_annotation_at(model, loc))
+        if not is_key and _is_model(wanted) and "use" in _fields(wanted) and text.lower() in _YES:
+            return None, _NO_CONDITION
+        fits = get_origin(parent) is dict if is_key else _takes_text(wanted)
+        return (repairs.quoted(document, node), f'write "{shorten(text)}"') if fits else (None, "")
+    if kinds <= {"float_type", "int_type"}:
+        fixed = repairs.as_number(text, whole=kinds == {"int_type"})
+    elif kinds == {_TRUE_ONLY} and text.lower() in _YES:
+        fixed = "true"
+    elif kinds == {"bool_type"} and text.lower() in _YES | _NO:
+        fixed = "true" if text.lower() in _YES else "false"
+    else:
+        belongs = next((_TYPES[kind] for kind in sorted(kinds) if kind in _TYPES), None)
+        if belongs is None:
+            return None, ""
+        about = _about(fields_at(model, loc[:-1]), str(loc[-1]))
+        return None, f"{_named(loc)} must be {belongs}. {about}".removesuffix(". ")
+    if fixed is None:
+        return None, "write a whole number" if "int_type" in kinds else "write a number, such as 0.5 or 1.0e-6"
+    return Edit(document.place(node), fixed, f"wrote `{shorten(text)}` as `{fixed}`"), f"write {fixed}"
+
+
+def _try_quotes(model: type[BaseModel], document: Document, faults: list[_Fault]) -> None:
+    """Find out which numbers that stand where text belongs would be legal in quotes."""
+    numbers = [fault for fault in faults if fault.is_number]
+    for fault in numbers:
+        fault.put(fault.written)
+    outcome = _validated(model, document) if numbers else []
+    refused = {fault.loc for fault in outcome} if isinstance(outcome, list) else set()
+    for fault in numbers:
+        fault.put(fault.value)
+        fault.quotable = fault.loc not in refused
 
 
 def bad_places(root: Node) -> Iterator[Loc]:
@@ -83,12 +209,21 @@ def bad_places(root: Node) -> Iterator[Loc]:
 
 def may_stand_for(node: Node, key: str, legal: Collection[str]) -> bool:
     """Say whether a mapping has a key, illegal or rejected, that may be meant as `key`."""
-    keys = (node.keys or {}).items()
-    return any(written.bad or (name not in legal and closest(name, legal) == key) for name, written in keys)
+    keys = node.keys.items()
+    if any(written.bad for _, written in keys):
+        return True
+    illegal = islice((name for name, _ in keys if name not in legal), MAX_MISSPELT)
+    return any(wording.meant(name, legal) == key for name in illegal)
 
 
 def fields_at(model: type[BaseModel], loc: Sequence[str | int]) -> Mapping[str, FieldInfo]:
     """Give the fields of the mapping at `loc` by key; none where any name may stand."""
+    current = _inner(_annotation_at(model, loc))
+    return _fields(current) if _is_model(current) else {}
+
+
+def _annotation_at(model: type[BaseModel], loc: Sequence[str | int]) -> Any:
+    """Give the type of the value at `loc`; None where nothing is known of it."""
     current: Any = model
     for part in loc:
         current = _inner(current)
@@ -97,15 +232,20 @@ def fields_at(model: type[BaseModel], loc: Sequence[str | int]) -> Mapping[str, 
             if found is not None:
                 current = found.annotation
             elif not isinstance(part, int):  # a number is an item of a predicate's list form, a predicate again
-                return {}
+                return None
         elif get_origin(current) is dict and isinstance(part, str):
             current = get_args(current)[1]
         elif get_origin(current) is list and isinstance(part, int):
             current = get_args(current)[0]
         else:
-            return {}
-    current = _inner(current)
-    return _fields(current) if _is_model(current) else {}
+            return None
+    return current
+
+
+def _takes_text(annotation: Any) -> bool:
+    """Say whether a value of this type can be any text, or a list of such that may be written as one."""
+    inner = _inner(annotation)
+    return inner is str or (get_origin(inner) is list and _inner(get_args(inner)[0]) is str)
 
 
 def _inner(annotation: Any) -> Any:
@@ -169,6 +309,30 @@ class _Fault:
                 found.append(part)
                 self.node = child
         self.loc = tuple(found)
+        self.quotable = False
+
+    @property
+    def former(self) -> str | None:
+        """What an unknown key is called now that it was renamed."""
+        if self.kind != "extra_forbidden" or self.node.bad or not self.loc:
+            return None
+        return wording.former(str(self.loc[-1]), fields_at(self.model, self.loc[:-1]))
+
+    @property
+    def is_number(self) -> bool:
+        """Whether a number stands where text belongs."""
+        plain = self.node.plain and not self.node.bad
+        return self.kind == "string_type" and plain and self.value.__class__ in (int, float)
+
+    @property
+    def written(self) -> str:
+        """The value as it stands in the file."""
+        return repairs.written(self.document, self.node)
+
+    def put(self, value: Any) -> None:
+        """Let the value of a scalar be another one."""
+        data: Any = self.document.node(self.loc[:-1]).data
+        data[self.loc[-1]] = value
 
     def problem(self) -> Problem | None:
         """Give the finding; None when it only follows from one that is reported elsewhere."""
@@ -200,14 +364,21 @@ class _Fault:
             return self.say("RG202", message, self.about())
         return self.wrong_type()
 
-    def say(self, code: str, message: str, hint: str) -> Problem:
+    def say(self, code: str, message: str, hint: str, edit: Edit | None = None) -> Problem:
         block = self.node.values is not None and self.node.line != self.node.end_line
-        return Problem(code, self.document.where(self.loc, key=self.is_key or block), message, hint)
+        where = self.document.where(self.loc, key=self.is_key or block)
+        return Problem(code, where, message, hint, edit=edit)
 
     def about(self) -> str:
         """Give what the model says of the field that the value belongs to."""
         at = next((i for i in reversed(range(len(self.loc))) if isinstance(self.loc[i], str)), None)
         return "" if at is None else _about(fields_at(self.model, self.loc[:at]), str(self.loc[at]))
+
+    def examples(self) -> list[Any]:
+        """Give the model's examples of what the value may be."""
+        at = next(i for i in reversed(range(len(self.loc))) if isinstance(self.loc[i], str))
+        fields = fields_at(self.model, self.loc[:at])
+        return (fields[str(self.loc[at])].examples or []) if self.loc[at] in fields else []
 
     def missing(self) -> Problem | None:
         key, fields = self.last, fields_at(self.model, self.loc)
@@ -220,18 +391,49 @@ class _Fault:
     def extra(self) -> Problem:
         key, parent = str(self.loc[-1]), self.loc[:-1]
         place = f" in {_named(parent)}" if parent else ""
-        hint = did_you_mean(key, fields_at(self.model, parent))
+        guarded = self.widening()
+        if guarded:
+            where = self.document.where(guarded, key=True)
+            hint = "the caller says what they may bind: `allow=` in Python, `--allow` on the command line"
+            return Problem("RG804", where, f"`{shorten(str(guarded[-1]))}`: no manifest allows what it binds", hint)
+        above = self.above()
+        hint = wording.hint_for_key(key, self.value, fields_at(self.model, parent))
+        if above and not hint.endswith("?"):
+            hint = f"indent it if it belongs to `{above}`; {hint}"
         where = self.document.where(self.loc, key=True)
         return Problem("RG201", where, f"unknown key `{shorten(key)}`{place}", hint)
+
+    def above(self) -> str:
+        """Give the key right above an unknown one, if it has no value: what follows may have lost its indentation."""
+        names = list(self.document.node(self.loc[:-1]).values or {})
+        before = names[max(0, names.index(str(self.loc[-1])) - 1)]
+        node = self.document.node((*self.loc[:-1], before))
+        return shorten(before) if node.bad and node.data is None else ""
+
+    def widening(self) -> Loc:
+        """Give the place of a key that would widen what manifests may bind, at the top or in a row; () for none."""
+        if wording.trusting(str(self.loc[-1])) and (
+            len(self.loc) == 1 or "impl" in fields_at(self.model, self.loc[:-1])
+        ):
+            return self.loc
+        if len(self.loc) > 1:
+            return ()
+        inner = self.node.values or {}
+        return next(((*self.loc, key) for key in inner if wording.trusting(key)), ())
 
     def literal(self) -> Problem:
         expected = str(self.context["expected"])
         legal = re.findall(r"'([^']*)'", expected) or [expected.lower()]
         name = _named(self.loc[:-1] if self.is_key else self.loc)
-        return self.say("RG204", f"{_shown(self.value)} is not legal in {name}", did_you_mean(str(self.value), legal))
+        hint = did_you_mean(wording.meant_value(str(self.value), legal), legal)
+        if isinstance(self.value, list):
+            hint = f"write one of them. {self.about()}".removesuffix(". ")
+        return self.say("RG204", f"{_shown(self.value)} is not legal in {name}", hint)
 
     def grammar(self, value: str, pattern: str) -> Problem:
         shown = _shown(value)
+        if not value:
+            return self.say("RG205", f"{_shown(self.node.data)} starts with no name", self.about())
         if not value.isascii():
             odd = next(c for c in value if not c.isascii())
             hint = f"character {value.index(odd) + 1} is U+{ord(odd):04X}; names are ASCII"
@@ -243,42 +445,100 @@ class _Fault:
                 return self.say("RG802", message, "name one public function, as `package.module:function`")
             return self.say("RG205", f"{shown} is no dotted path", _as_path(value))
         if "A-Z" in pattern:
+            base, colon, _ = value.partition(":")
+            if colon and re.search(pattern, base):
+                hint = f"write `{shorten(base)}`; what follows the colon is no part of a name: ask for it in `when`"
+                return self.say("RG205", f"{shown} is no legal name", hint)
             characters = "letters, digits, `_`, `.` and `-`" if "." in pattern else "letters, digits and `_`"
             hint = f"names have {characters}. {self.about()}".removesuffix(". ")
             return self.say("RG205", f"{shown} is no legal name", hint)
-        fixed = re.sub(r"[^a-z0-9_]", "_", value.lower())
-        example = f", such as `{shorten(fixed)}`" if re.search(pattern, fixed) else ""
+        condition = wording.module_condition(value) if self.last == "use" else None
+        if condition is not None:
+            return self.say("RG205", f"{shown} is no predicate's name", f"a module is asked for as {condition}")
+        hint = "names have lower-case letters, digits and `_`, a letter first"
+        fixed = _as_name(value)
         words = re.split(r"\s+and\s+|\s*&&?\s*", value)
         if len(words) > 1 and all(re.search(pattern, word) for word in words):
-            example = f"; conditions that must all hold are a list: [{', '.join(words)}]"
-        hint = f"names have lower-case letters, digits and `_`, a letter first{example}"
+            hint += f"; conditions that must all hold are a list: [{', '.join(words)}]"
+        elif re.search(pattern, fixed):
+            module = f"; a module is asked for as {{module: {shorten(fixed)}}}" if self.last == "use" else ""
+            hint += f", such as `{shorten(fixed)}`{module}"
         return self.say("RG205", f"{shown} is no legal name", hint)
 
     def wrong_type(self) -> Problem:
-        value, node = self.value, self.node
-        if self.kind == "string_type" and node.plain and value.__class__ in (int, float):
-            written = self.document.lines[node.line - 1][node.column - 1 : node.end_column - 1]
-            quoted = f'">={written}"' if self.loc[-1:] == ("python",) else f'"{written}"'
-            hint = f"write {quoted}. {self.about()}".removesuffix(". ")
-            return self.say("RG103", f"`{written}` is a number where text belongs", hint)
+        value = self.value
+        if self.is_number:
+            return self.number()
         wanted = _TYPES.get(self.kind, "something else")
         hint = self.about()
         if wanted == "a list":
             hint = "start each entry with `- `" if isinstance(value, dict) else f"write [{shorten(str(value))}]"
-        elif wanted == "a mapping" and isinstance(value, list):
-            hint = "write `key: value` entries, without `- `"
+        elif wanted == "a mapping":
+            hint = self.as_mapping() or hint
+        elif isinstance(value, str) and wanted in _TYPES.values() and _UNQUOTED.fullmatch(value):
+            return self.say("RG202", f"{_named(self.loc)} must be {wanted}, not text", f"write {value}, without quotes")
         elif wanted == "text" and isinstance(value, bool):
             hint = f'write "{str(value).lower()}"'
-        return self.say("RG202", f"{_named(self.loc)} must be {wanted}, not {_shown(value)}", hint)
+        elif wanted == "text" and isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+            hint = f"write `{shorten(value[0])}` alone, without `[` and `]` or `- `. {hint}"
+        return self.say("RG202", f"{_named(self.loc)} must be {wanted}, not {_shown(value)}", hint.removesuffix(". "))
+
+    def as_mapping(self) -> str:
+        """Say what to write instead of a value that should be a mapping."""
+        value, annotation = self.value, _inner(_annotation_at(self.model, self.loc))
+        entry = get_args(annotation)[1] if get_origin(annotation) is dict else None
+        if isinstance(value, str) and get_origin(_inner(entry)) is list:
+            return f"write [{shorten(value)}]"
+        if isinstance(value, list) and get_origin(_inner(entry)) is list:
+            return "write the name of what is served as a key, and its rows below it, each with `- `"
+        if isinstance(value, list):
+            return "write `key: value` entries, without `- `"
+        if isinstance(value, bool) and _is_model(annotation) and "use" in _fields(annotation):
+            return _NO_CONDITION if value else "remove what never holds"
+        about = self.about()
+        if _is_model(annotation) and "use" not in _fields(annotation):
+            keys = ", ".join(f"`{key}`" for key in _fields(annotation))
+            return f"{about} Its keys: {keys}".strip()
+        example = next((e for e in self.examples() if isinstance(e, dict)), None)
+        return f"{about} Such as {_flow(example)}" if example else about
+
+    def number(self) -> Problem:
+        text, edit = self.written, None
+        if self.loc[-1] in ("python", "version"):
+            hint = f'write ">={text}"'
+        elif self.quotable:
+            hint, edit = f'write "{text}"', repairs.quoted(self.document, self.node)
+        else:
+            example = next(iter(self.examples()), "")
+            hint = "write its name" + (f", such as `{example}`" if isinstance(example, str) and example else "")
+        hint = f"{hint}. {self.about()}".removesuffix(". ")
+        return self.say("RG103", f"`{text}` is a number where text belongs", hint, edit)
+
+
+def _flow(example: Any) -> str:
+    """Write an example as YAML on one line."""
+    if isinstance(example, dict):
+        return "{" + ", ".join(f"{key}: {_flow(value)}" for key, value in example.items()) + "}"
+    if isinstance(example, list):
+        return "[" + ", ".join(_flow(item) for item in example) + "]"
+    if isinstance(example, bool):
+        return str(example).lower()
+    return f"{example:.1e}" if isinstance(example, float) else str(example)
+
+
+def _as_name(value: str) -> str:
+    """Write a text as a name would be: `FlowMatchStep` and `flow-match step` are both `flow_match_step`."""
+    base = value.partition(":")[0]
+    return re.sub(r"[^a-z0-9_]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", base).lower()).strip("_")
 
 
 def _as_path(value: str) -> str:
     """Say how a text would be written as `package.module:function`, where that can be guessed."""
-    fixed = value.strip().replace("/", ".").replace("-", "_").replace(".py:", ":").replace("::", ":")
+    fixed = value.strip().removesuffix("()").replace("/", ".").replace("-", "_").replace(".py:", ":").replace("::", ":")
     module, colon, name = fixed.partition(":")
     if not colon:
         module, _, name = fixed.rpartition(".")
     guess = f"{module}:{name}"
     if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z]\w*", guess, re.ASCII):
         return f"write it as `package.module:function`: did you mean `{shorten(guess)}`?"
-    return "write it as `package.module:function`"
+    return "write it as `package.module:function`, the package first"

@@ -4,14 +4,15 @@ Owns the scalar grammar, the limits on input and the codes RG001 to RG004, RG101
 Knows no manifest key.
 
 Note [The pure loader decides]: libyaml reads five times as fast as PyYAML's own parser, and the two do not accept the
-same texts. So libyaml is trusted only where nothing is wrong: a text with a finding, or with one of the few things that
-libyaml alone accepts, is read by the pure parser, and codes and lines do not depend on how PyYAML was built. Above
-`MAX_REREAD` characters libyaml's answer stands, for the sake of time.
+same texts. So libyaml is trusted only where it could read everything: a text that it gave up, or with one of the few
+things that the two read differently, is read by the pure parser, and codes and lines do not depend on how PyYAML was
+built. Above `MAX_REREAD` characters libyaml's answer stands, for the sake of time.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass
 from math import isinf
@@ -46,7 +47,9 @@ MAX_SCALAR: Final = 4096
 MAX_VALUES: Final = 4_000_000
 MAX_FINDINGS: Final = 1000
 """Findings reported of one file, or by one rule: beyond them hostile input would only cost memory."""
-MAX_REREAD: Final = 256 * 1024
+MAX_REREAD: Final = 64 * 1024
+MAX_DIRECTIVES: Final = 16
+"""Lines that start with `%`, of which each parser compares every one with all before it."""
 
 
 class PureLoader(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):
@@ -63,18 +66,29 @@ _FAST: Any = getattr(yaml, "CBaseLoader", PureLoader)
 NOWHERE = yaml.Mark("", 0, 0, 0, "", 0)
 _TOO_MANY = (f"more than {MAX_FINDINGS} findings in this file", "the rest of it was not read: repair these first")
 _TOO_DEEP = (f"nesting deeper than the limit of {MAX_DEPTH}", "flatten the document")
+_DIRECTIVE = ("a YAML directive", "remove the line that starts with `%`")
 _EMPTY_HINT = "a file starts with its kind and version, such as `manifest: 1`"
 _SYNTAX_HINT = "quote text that contains `: ` or ` #`, or starts with one of []{},&*!|>'\"%@`"
 _SYNTAX_HINTS = {
-    "mapping values are not allowed": "quote text that contains `: `, and check the indentation",
-    "expected ',' or": "close the bracket, or quote text that contains one of ,[]{}?",
-    "expected <block end>": "check the indentation: what belongs together starts in the same column",
+    "mapping values are not allowed": (
+        "check the indentation, put a space behind each colon of a key, and quote text that has `: ` in it"
+    ),
+    "expected ',' or": "close the bracket or the quote before it, or quote text that contains one of ,[]{}?",
+    "expected <block end>": (
+        "check the indentation: what belongs together starts in the same column; and that each quote is closed"
+    ),
     "could not find expected ':'": "write `key: value`, and check the indentation",
     "cannot start any token": "indent with spaces, not tabs; quote text that starts with one of @`%",
     "end of stream": "close the quote or bracket",
 }
-# Tabs between tokens, `?` inside {} and [], a comment glued to the head of a block text.
-_DOUBTFUL = re.compile(r"[\t?]|[|>][-+0-9]*#")
+_OPENED = {
+    "while scanning a quoted scalar": "quote",
+    "while parsing a flow mapping": "bracket",
+    "while parsing a flow sequence": "bracket",
+}
+# Tabs between tokens, `?` where a key may start, a comment glued to the head of a block text; `_Builder` sees the rest:
+# `?` inside plain text in {} and [], and tags, which may end differently.
+_DOUBTFUL = re.compile(r"\t|(?:^|[\n\[{,])[ \n]*\?|[|>][-+0-9]*#")
 _INT = re.compile(r"-?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"-?[0-9]+\.[0-9]+(e[-+][0-9]+)?")
 # What some YAML 1.1 or 1.2 reader takes for a boolean, a number, a date or a special value.
@@ -97,24 +111,48 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\
 
 
 class Node:
-    """A value and its place. `values` and `keys` for a mapping, `items` for a list, neither for a scalar.
+    """A value and its place. `values` for a mapping, `items` for a list, neither for a scalar.
 
-    `plain` marks an unquoted scalar, `bad` a node already reported, whose consequences are not to be reported.
+    `plain` marks an unquoted scalar, `bad` a node already reported, whose consequences are not to be reported. `key`
+    is the mapping key that leads to the value.
     """
 
-    __slots__ = ("bad", "column", "data", "end_column", "end_line", "items", "keys", "line", "plain", "values")
+    __slots__ = ("bad", "data", "end", "items", "key", "plain", "start", "values")
 
-    def __init__(self, data: object, start: yaml.Mark, end: yaml.Mark, *, plain: bool = False) -> None:
+    def __init__(self, data: object, start: yaml.Mark, end: yaml.Mark, plain: bool = False) -> None:
         self.data = data
-        self.line = start.line + 1
-        self.column = start.column + 1
-        self.end_line = end.line + 1
-        self.end_column = end.column + 1
+        self.start = start
+        self.end = end
         self.plain = plain
         self.bad = False
-        self.items: list[Node] | None = [] if isinstance(data, list) else None
-        self.values: dict[str, Node] | None = {} if isinstance(data, dict) else None
-        self.keys: dict[str, Node] | None = {} if isinstance(data, dict) else None
+        self.key: Node | None = None
+        self.items: list[Node] | None = None
+        self.values: dict[str, Node] | None = None
+
+    @property
+    def line(self) -> int:
+        """The line it starts on, from 1."""
+        return int(self.start.line) + 1
+
+    @property
+    def column(self) -> int:
+        """The column it starts in, from 1."""
+        return int(self.start.column) + 1
+
+    @property
+    def end_line(self) -> int:
+        """The line it ends on, from 1."""
+        return int(self.end.line) + 1
+
+    @property
+    def end_column(self) -> int:
+        """The column behind its end, from 1."""
+        return int(self.end.column) + 1
+
+    @property
+    def keys(self) -> dict[str, Node]:
+        """The keys of a mapping by name."""
+        return {name: value.key for name, value in (self.values or {}).items() if value.key is not None}
 
     def child(self, part: str | int) -> Node | None:
         """Give the value under a key, or the item at an index; None when there is none."""
@@ -127,7 +165,7 @@ class Node:
 
 @dataclass(slots=True)
 class Document:
-    """One file that was read: its shown path, its root node, the hash of its bytes, its text by lines.
+    """One file that was read: its shown path, its root node, the hash of its bytes, its text by lines, its size.
 
     Not `usable` when its text could not be parsed: it then has lines to show, and an empty root.
     """
@@ -137,6 +175,7 @@ class Document:
     digest: str
     lines: list[str]
     usable: bool = True
+    size: int = 0
 
     def node(self, loc: Iterable[str | int]) -> Node:
         """Give the node at `loc`, or its nearest ancestor that exists."""
@@ -152,9 +191,9 @@ class Document:
         """Give the place of the value at `loc`, or with `key` of the mapping key that leads to it."""
         path = list(loc)
         if key and path and isinstance(path[-1], str):
-            found = (self.node(path[:-1]).keys or {}).get(path[-1])
-            if found is not None:
-                return self.place(found)
+            found = (self.node(path[:-1]).values or {}).get(path[-1])
+            if found is not None and found.key is not None:
+                return self.place(found.key)
         return self.place(self.node(path))
 
     def place(self, node: Node) -> Where:
@@ -169,9 +208,13 @@ def read_path(path: str | PathLike[str], shown: str, problems: Problems) -> Docu
     """Read a file and report it as `shown`; None when it cannot be opened or is too large."""
     try:
         with Path(path).open("rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
+            size = os.fstat(stream.fileno()).st_size
+            data = b"" if size > MAX_FILE_BYTES else stream.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         problems.add("RG001", Where(shown), f"cannot be read: {getattr(error, 'strerror', None) or error}")
+        return None
+    if size > MAX_FILE_BYTES:
+        _too_large(size, shown, problems)
         return None
     return read(data, shown, problems)
 
@@ -182,18 +225,22 @@ def read(data: bytes, path: str, problems: Problems, *, events: Any = None) -> D
     `events` replaces the event source (a PyYAML loader class), for comparing the two.
     """
     if len(data) > MAX_FILE_BYTES:
-        message = f"the file exceeds the limit of {MAX_FILE_BYTES} bytes"
-        problems.add("RG004", Where(path), message, hint="split it into several files")
+        _too_large(len(data), path, problems)
         return None
     raw = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     text = raw.decode(errors="replace")
     empty = Node({}, NOWHERE, NOWHERE)
-    document = Document(path, empty, hashlib.sha256(data).hexdigest(), text.split("\n"), usable=False)
+    document = Document(path, empty, hashlib.sha256(data).hexdigest(), text.split("\n"), False, len(data))
     if _is_text(raw, document, problems):
         root = _parse(text, path, problems, events or _FAST)
         if root is not None:
             document.root, document.usable = root, True
     return document
+
+
+def _too_large(size: int, path: str, problems: Problems) -> None:
+    message = f"a file of {size} bytes exceeds the limit of {MAX_FILE_BYTES}"
+    problems.add("RG004", Where(path), message, hint="split it into several files")
 
 
 def _is_text(raw: bytes, document: Document, problems: Problems) -> bool:
@@ -222,12 +269,16 @@ def _is_text(raw: bytes, document: Document, problems: Problems) -> bool:
 
 def _parse(text: str, path: str, problems: Problems, loader: Any) -> Node | None:
     """Read text as YAML; see Note [The pure loader decides]."""
+    if text.count("\n%") > MAX_DIRECTIVES:
+        row = text.count("\n", 0, text.index("\n%")) + 2 if not text.startswith("%") else 1
+        problems.add("RG104", Where(path, row, 1, row, 2), _DIRECTIVE[0], hint=_DIRECTIVE[1])
+        return None
     reread = len(text) <= MAX_REREAD
     if reread and _DOUBTFUL.search(text):
         loader = PureLoader
     builder = _Builder(path)
     builder.run(loader, text)
-    if len(builder.problems) and reread and loader is not PureLoader:
+    if (builder.root is None or builder.doubtful) and reread and loader is not PureLoader:
         builder = _Builder(path)
         builder.run(PureLoader, text)
     problems.found += builder.problems.found
@@ -235,10 +286,15 @@ def _parse(text: str, path: str, problems: Problems, loader: Any) -> Node | None
 
 
 class _Frame:
-    __slots__ = ("flow", "key", "node")
+    """A collection that is being read, and in a mapping the key whose value comes next."""
 
-    def __init__(self, node: Node, *, flow: bool) -> None:
+    __slots__ = ("data", "flow", "items", "key", "node", "values")
+
+    def __init__(self, node: Node, flow: bool) -> None:
         self.node = node
+        self.data: Any = node.data
+        self.items = node.items
+        self.values: Any = node.values
         self.flow = flow
         self.key: Node | None = None
 
@@ -258,6 +314,7 @@ class _Builder:
         self.problems = Problems()
         self.stack: list[_Frame] = []
         self.root: Node | None = None
+        self.doubtful = False
 
     def run(self, loader: Any, text: str) -> None:
         source = loader(text)
@@ -267,13 +324,17 @@ class _Builder:
             self.root = None
         except (yaml.YAMLError, ValueError, OverflowError) as error:  # escapes beyond Unicode raise the latter two
             self.root = None
-            self.syntax(error, source)
+            self.syntax(error, source, text)
 
-    def syntax(self, error: Exception, source: Any) -> None:
+    def syntax(self, error: Exception, source: Any, text: str) -> None:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None) or source.get_mark()
         what = shorten(getattr(error, "problem", None) or "an escape stands for no character", 72)
         hint = next((hint for part, hint in _SYNTAX_HINTS.items() if part in what), _SYNTAX_HINT)
         start = getattr(error, "context_mark", None)
+        opened = _OPENED.get(getattr(error, "context", None) or "")
+        last = text.count("\n"), len(text) - text.rfind("\n") - 1
+        if opened is not None and start is not None and (mark.line, mark.column) >= last:
+            mark, what, hint = start, f"this {opened} is never closed", f"close the {opened}"
         related: tuple[tuple[Where, str], ...] = ()
         if start is not None and start.line != mark.line and getattr(error, "context", None):
             related = ((Where(self.path, start.line + 1, start.column + 1), str(error.context)),)  # type: ignore[attr-defined]
@@ -307,8 +368,7 @@ class _Builder:
             elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
                 self.open(event, {} if kind is yaml.MappingStartEvent else [])
             elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
-                node = self.stack.pop().node
-                node.end_line, node.end_column = event.end_mark.line + 1, event.end_mark.column + 1
+                self.stack.pop().node.end = event.end_mark
             elif kind is yaml.AliasEvent:
                 node = Node("", event.start_mark, event.end_mark)
                 node.bad = True
@@ -321,7 +381,7 @@ class _Builder:
                     self.report("RG003", event, "a second document starts here", "one file holds one document")
                     break
                 if event.version or event.tags:
-                    self.report("RG104", event, "a YAML directive", "remove the line that starts with `%`")
+                    self.report("RG104", event, *_DIRECTIVE)
         if self.root is None or self.root.data is None:
             self.root = None
             if documents < 2:
@@ -341,37 +401,48 @@ class _Builder:
             hint = "remove it: the field says what a value is"
             shown = shorten(event.tag.replace("tag:yaml.org,2002:", "!!", 1))
             self.report("RG104", event, f"tag `{shown}`", hint)
-            node.bad = True
+            node.bad = self.doubtful = True
 
     def open(self, event: Any, data: dict[str, Any] | list[Any]) -> None:
         if len(self.stack) >= MAX_DEPTH:
             self.report("RG004", event, *_TOO_DEEP)
             raise _StopReading
         node = Node(data, event.start_mark, event.end_mark)
+        if isinstance(data, dict):
+            node.values = {}
+        else:
+            node.items = []
         if event.anchor is not None or event.tag is not None:
             self.decorated(event, node)
         self.attach(node)
-        self.stack.append(_Frame(node, flow=bool(event.flow_style)))
+        self.stack.append(_Frame(node, bool(event.flow_style)))
 
     def attach(self, node: Node) -> None:
         if not self.stack:
             self.root = node
             return
         frame = self.stack[-1]
-        parent = frame.node
-        if parent.items is not None:
-            parent.items.append(node)
-            parent.data.append(node.data)  # type: ignore[attr-defined]
-        elif frame.key is None:
+        if frame.items is not None:
+            frame.items.append(node)
+            frame.data.append(node.data)
+            return
+        key = frame.key
+        if key is None:
             frame.key = node
+            return
+        frame.key = None
+        name = key.data
+        if name.__class__ is str and name not in frame.values and name.isascii():
+            node.key = key
+            node.bad = node.bad or key.bad
+            frame.values[name] = node
+            frame.data[name] = node.data
         else:
-            key, frame.key = frame.key, None
-            self.put(parent, key, node)
+            self.put(frame.node, key, node)
 
     def put(self, parent: Node, key: Node, node: Node) -> None:
-        """Add a key to a mapping. One that was reported keeps its name but its value counts as reported too."""
+        """Add a key that something is wrong with: it keeps its name, but its value counts as reported too."""
         assert parent.values is not None
-        assert parent.keys is not None
         name = key.data
         if not isinstance(name, str):
             if not key.bad:
@@ -382,20 +453,19 @@ class _Builder:
             self.report("RG107", key, f"name `{shorten(name)}` has characters outside ASCII", _lookalike(name))
             key.bad = True
         elif name in parent.values:
-            first = parent.keys[name]
+            first = parent.values[name].key or parent
             place = Where(self.path, first.line, first.column, first.end_line, first.end_column)
             message = f"key `{shorten(name)}` is set twice"
             self.report("RG101", key, message, "keep one of them", related=((place, "first set"),))
             return
-        node.bad = node.bad or key.bad
+        node.key, node.bad = key, True
         parent.values[name] = node
-        parent.keys[name] = key
         parent.data[name] = node.data  # type: ignore[index]
 
     def scalar(self, event: Any) -> Node:
         text: str = event.value
         plain = not event.style
-        node = Node(text, event.start_mark, event.end_mark, plain=plain)
+        node = Node(text, event.start_mark, event.end_mark, plain)
         if event.anchor is not None or event.tag is not None:
             self.decorated(event, node)
         if len(text) > MAX_SCALAR:
@@ -409,6 +479,8 @@ class _Builder:
                 node.bad = True
         elif not text or text[0] in _SUSPECT_START:
             self.resolve(node, text, event)
+        if plain and "?" in text and self.stack and self.stack[-1].flow:
+            self.doubtful = True
         return node
 
     def resolve(self, node: Node, text: str, event: Any) -> None:
@@ -443,12 +515,14 @@ class _Builder:
         elif key is None:
             what = "a key" if frame.node.items is None else "an item"
             self.report("RG108", event, f"null: {what} is missing here", "write it, or remove the line or comma")
-        elif not key.bad:
+        else:
+            node.start = node.end = key.end  # the parsers differ in where nothing stands
             # Where the value would stand: right behind the key when there is no colon.
             at = (event.start_mark.line + 1, event.start_mark.column + 1)
             comma = frame.flow and at == (key.end_line, key.end_column)
             hint = "a comma inside {} ends a value: quote the text" if comma else "write one: {} is an empty mapping"
-            self.report("RG108", key, f"null: key `{_shown(key.data)}` has no value", hint)
+            if not key.bad:
+                self.report("RG108", key, f"null: key `{_shown(key.data)}` has no value", hint)
 
 
 def is_plain(text: str) -> bool:

@@ -31,5 +31,5 @@ def audit(scene: Scene) -> None:
     """
     problems = scene.whole.problems
     found = [problem for rule in RULES for problem in islice(rule(scene), MAX_FINDINGS)]
-    problems.found.extend(found)
+    problems.found.extend(filter(scene.is_asked_about, found))
     apply_ignores(scene)

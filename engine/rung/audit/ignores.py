@@ -66,7 +66,7 @@ def _in_text(root: Node, line: int, column: int) -> bool:
             continue
         if node.values is None and node.items is None:
             return True
-        stack += [*(node.values or {}).values(), *(node.keys or {}).values(), *(node.items or ())]
+        stack += [*(node.values or {}).values(), *node.keys.values(), *(node.items or ())]
     return False
 
 
@@ -92,7 +92,7 @@ def _judged(match: re.Match[str], here: set[str]) -> Iterator[tuple[str, str, st
 
 def _removal(document: Document, place: Where, match: re.Match[str], code: str) -> Edit | None:
     """Give the edit that takes a comment of one code out, with the blanks before it."""
-    if not code or "," in (match.group(1) or ""):
+    if code not in rulebook() or "," in (match.group(1) or ""):
         return None
     line = document.lines[place.line - 1]
     kept = line[: match.start()].rstrip()

@@ -5,15 +5,18 @@ Owns the answer to "was this reported already?", so that no audit reports a cons
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rung.manifest import CellEntry, Manifests
+    from rung.diagnostics import Problem
+    from rung.manifest import CellEntry, Manifests, Unit
     from rung.source import Document
 
 __all__ = ["Scene"]
@@ -26,36 +29,47 @@ class Scene:
     """Manifests that `rung.rules` has judged, and what surrounds them.
 
     `root` is what paths are shown relative to, `path` the directories in which top-level packages are looked for,
-    in order. With `imports`, implementations are imported too, in a child process.
+    in order. With `imports`, implementations are imported too, in a child process. `along` are the units that came
+    along without being asked about, as rung's own manifests do.
     """
 
     whole: Manifests
     root: Path
     path: tuple[str, ...] = ()
     imports: bool = False
-    _sound: dict[tuple[str, Loc], bool] = field(default_factory=dict)
+    along: tuple[Unit, ...] = ()
+    _sound: dict[tuple[str, Loc, str], bool] = field(default_factory=dict)
 
     @cached_property
-    def _errors(self) -> dict[str, list[tuple[int, int]]]:
-        """Where errors were found, by document."""
-        found: dict[str, list[tuple[int, int]]] = {}
+    def _errors(self) -> dict[str, list[tuple[int, int, str]]]:
+        """Where errors of which code were found, by document and in order."""
+        found: dict[str, list[tuple[int, int, str]]] = {}
         for problem in self.whole.problems.errors:
             if problem.where is not None:
-                found.setdefault(problem.where.path, []).append((problem.where.line, problem.where.column))
+                place = (problem.where.line, problem.where.column, problem.code)
+                found.setdefault(problem.where.path, []).append(place)
         return found
 
-    def is_sound(self, document: Document, loc: Loc) -> bool:
-        """Say whether no error was found in what stands at `loc`, its key included."""
+    def is_asked_about(self, problem: Problem) -> bool:
+        """Say whether a finding is one for the caller: not in a file that came along, but for a platform's hole."""
+        path = problem.where.path if problem.where is not None else ""
+        holders = [unit for unit in self.whole.units if unit.shown in (path, ".") or path.startswith(f"{unit.shown}/")]
+        return problem.code == "RG406" or not holders or any(unit not in self.along for unit in holders)
+
+    def is_sound(self, document: Document, loc: Loc, *, besides: str = "") -> bool:
+        """Say whether no error was found in what stands at `loc`, its key included; none `besides` that code."""
         errors = self._errors.get(document.path)
         if not errors:
             return True
-        key = (document.path, loc)
+        key = (document.path, loc, besides)
         known = self._sound.get(key)
         if known is None:
             node = document.node(loc)
             start = document.where(loc, key=True)
             first, last = (start.line, start.column), (node.end_line, node.end_column)
-            known = self._sound[key] = not any(place == first or first <= place < last for place in errors)
+            near = range(bisect_left(errors, first), len(errors))
+            inside = takewhile(lambda at: errors[at][:2] == first or errors[at][:2] < last, near)
+            known = self._sound[key] = all(errors[at][2] == besides for at in inside)
         return known
 
     def is_sound_cell(self, cell: CellEntry) -> bool:
@@ -63,10 +77,14 @@ class Scene:
         backend = cell.backend
         if not self._errors.get(backend.document.path):
             return True
-        header = ("backend", "arrays", "requires")
-        if not all(self.is_sound(backend.document, (k,)) for k in header if backend.document.root.child(k)):
+        if not self._has_sound_header(backend.document):
             return False
         return cell.is_whole and self.is_sound(backend.document, (cell.section, cell.serves, cell.index))
+
+    def _has_sound_header(self, document: Document) -> bool:
+        """Say whether a backend's cells are what they seem. A predicate that is not declared is one nobody knows."""
+        keys = [key for key in ("manifest", "backend", "arrays", "requires") if document.root.child(key) is not None]
+        return all(self.is_sound(document, (key,), besides="RG304") for key in keys)
 
     @cached_property
     def unsettled(self) -> set[str]:
@@ -75,7 +93,7 @@ class Scene:
         for document in self.whole.documents:
             if not self._errors.get(document.path):
                 continue
-            header_is_sound = all(self.is_sound(document, (k,)) for k in ("backend", "arrays", "requires", "manifest"))
+            header_is_sound = self._has_sound_header(document)
             for name, loc in _served(document):
                 if not header_is_sound or not self.is_sound(document, loc):
                     out.add(name)

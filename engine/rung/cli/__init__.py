@@ -13,7 +13,7 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rung.cli import check, explain, facts, ladder, matrix, parity
+from rung.cli import check, explain, facts, fix, ladder, matrix, new, parity, rule, schema
 from rung.diagnostics import RungError, printable
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ __all__ = ["CLEAN", "FINDINGS", "INTERNAL", "USAGE", "main"]
 
 CLEAN, FINDINGS, USAGE, INTERNAL = range(4)
 
-_COMMANDS = (check, explain, ladder, matrix, facts, parity)
+_COMMANDS = (check, fix, new, explain, ladder, matrix, facts, parity, rule, schema)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -9,8 +9,9 @@ import json
 import os
 import sys
 from dataclasses import dataclass
+from errno import EINVAL, EPIPE
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rung.diagnostics import RungError, printable
 
@@ -25,11 +26,13 @@ __all__ = [
     "Config",
     "common_flags",
     "config_of",
+    "count",
     "facts_flag",
     "facts_of",
     "rows",
     "table_flags",
     "table_of",
+    "tell",
     "write",
     "write_json",
 ]
@@ -51,6 +54,15 @@ def common_flags(command: argparse.ArgumentParser, formats: Sequence[str]) -> No
     command.add_argument("--root", metavar="DIR", default=".", help="where pyproject.toml is; first on the import path")
     command.add_argument("--no-color", action="store_true", help="no colours; so does NO_COLOR")
     command.add_argument("--debug", action="store_true", help="show a traceback instead of one line")
+
+
+def count(text: str) -> int:
+    """Read a flag that counts something; argparse reports what is no count."""
+    from argparse import ArgumentTypeError
+
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"must be 0 or more, not {text}")
+    return int(text)
 
 
 def table_flags(command: argparse.ArgumentParser) -> None:
@@ -122,9 +134,26 @@ def write(arguments: argparse.Namespace, text: str) -> None:
     """Write a report where --output says."""
     text = text if text.endswith("\n") or not text else text + "\n"
     if arguments.output:
-        Path(arguments.output).write_text(text, encoding="utf-8")
+        Path(arguments.output).write_text(text, encoding="utf-8", newline="\n")
     else:
-        sys.stdout.write(text)
+        _send(text, sys.stdout)
+
+
+def tell(text: str) -> None:
+    """Print progress or a summary, which is no part of the report."""
+    _send(text + "\n", sys.stderr)
+
+
+def _send(text: str, stream: TextIO) -> None:
+    """Write to a stream. A reader that has seen enough changes no exit code, nor does a character it cannot show."""
+    encoding = stream.encoding or "utf-8"
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except OSError as error:
+        if error.errno not in (EPIPE, EINVAL):  # the latter on Windows
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def write_json(arguments: argparse.Namespace, value: Any) -> None:

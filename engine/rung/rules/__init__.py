@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from rung.manifest import collector_paused
-from rung.rules import predicates, references, safety, table
+from rung.rules import predicates, references, safety, table, values
 from rung.source import MAX_FINDINGS
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES", "check"]
 
-RULES = (*references.RULES, *table.RULES, *predicates.RULES, *safety.RULES)
+RULES = (*references.RULES, *table.RULES, *predicates.RULES, *values.RULES, *safety.RULES)
 
 
 @collector_paused()

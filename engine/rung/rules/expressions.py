@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rung.models import ExpressionModel
     from rung.source import Document
 
-__all__ = ["Placed", "expressions", "nodes"]
+__all__ = ["Placed", "atoms", "expressions", "nodes"]
 
 Loc = tuple[str | int, ...]
 
@@ -33,8 +33,7 @@ class Placed:
     @property
     def key(self) -> str:
         """The node's one key: `all`, `any`, `not` or an atom."""
-        (key,) = self.model.model_fields_set - {"why"}
-        return key.rstrip("_")
+        return next(key for key in self.model.model_fields_set if key != "why").rstrip("_")
 
     @property
     def where(self) -> Where:
@@ -48,11 +47,14 @@ class Placed:
 
     def terms(self) -> Iterator[Placed]:
         """Give the nodes directly below."""
+        model = self.model
+        if model.all is None and model.any is None and model.not_ is None:
+            return
         node = self.document.node(self.loc)
         inner = (*self.loc, self.key) if node.values is not None else self.loc
-        if self.model.not_ is not None:
-            yield Placed(self.model.not_, self.document, inner, self.unit)
-        for index, term in enumerate(self.model.all or self.model.any or ()):
+        if model.not_ is not None:
+            yield Placed(model.not_, self.document, inner, self.unit)
+        for index, term in enumerate(model.all or model.any or ()):
             yield Placed(term, self.document, (*inner, index), self.unit)
 
 
@@ -74,3 +76,15 @@ def nodes(placed: Placed) -> Iterator[Placed]:
     yield placed
     for term in placed.terms():
         yield from nodes(term)
+
+
+def atoms(whole: Manifests, *keys: str) -> Iterator[Placed]:
+    """Give every node of the manifests that is an atom of one of these keys; they are sorted out once."""
+    found: dict[str, list[Placed]] | None = whole.memo.get("atoms")
+    if found is None:
+        found = whole.memo["atoms"] = {}
+        for placed in expressions(whole):
+            for node in nodes(placed):
+                found.setdefault(node.key, []).append(node)
+    for key in keys:
+        yield from found.get(key, ())

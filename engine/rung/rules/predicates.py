@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from rung.diagnostics import Problem, shorten
-from rung.rules.expressions import expressions, nodes
+from rung.rules.expressions import Placed, atoms, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rung.manifest import Manifests
-    from rung.rules.expressions import Placed
 
 __all__ = ["MAX_NODES", "RULES"]
 
@@ -25,38 +25,37 @@ MAX_LEVELS: Final = 64
 
 def rg202_version(whole: Manifests) -> Iterator[Problem]:
     """A version that is no PEP 440 specifier."""
-    for placed in expressions(whole):
-        for node in nodes(placed):
-            atom = node.model.module or node.model.driver or node.model.runtime
-            wanted = atom.version if atom is not None else node.model.python
-            if wanted is None:
-                continue
-            try:
-                SpecifierSet(wanted)
-            except InvalidSpecifier:
-                where = node.part("version")
-                message = f"`{shorten(wanted)}` is no version specifier"
-                yield Problem("RG202", where, message, 'write it as ">=2.4" or ">=2.4,<3" (PEP 440)')
+    for node in atoms(whole, "module", "driver", "runtime", "python"):
+        atom = node.model.module or node.model.driver or node.model.runtime
+        wanted = atom.version if atom is not None else node.model.python
+        if wanted is None:
+            continue
+        try:
+            SpecifierSet(wanted)
+        except InvalidSpecifier:
+            where = node.part("version")
+            message = f"`{shorten(wanted)}` is no version specifier"
+            example = wanted if re.fullmatch(r"[0-9][0-9a-z.]*", wanted) else "2.4"
+            yield Problem("RG202", where, message, f"compare it, as in `>={example}` or `>=2.4,<3` (PEP 440)")
 
 
 def rg202_file(whole: Manifests) -> Iterator[Problem]:
     """A `has` file that does not lie in the module."""
-    for placed in expressions(whole):
-        for node in nodes(placed):
-            module = node.model.module
-            if module is None or module.has is None:
-                continue
-            parts = module.has.split("/")
-            if parts[0] != module.name or len(parts) < 2 or {"", ".", ".."} & set(parts):
-                message = f"`{shorten(module.has)}` is no file inside `{shorten(module.name)}`"
-                hint = f"write it as `{shorten(module.name)}/inner/path`"
-                yield Problem("RG202", node.part("has"), message, hint)
+    for node in atoms(whole, "module"):
+        module = node.model.module
+        if module is None or module.has is None:
+            continue
+        parts = module.has.split("/")
+        if parts[0] != module.name or len(parts) < 2 or {"", ".", ".."} & set(parts):
+            message = f"`{shorten(module.has)}` is no file inside `{shorten(module.name)}`"
+            hint = f"write it as `{shorten(module.name)}/inner/path`"
+            yield Problem("RG202", node.part("has"), message, hint)
 
 
 def rg004(whole: Manifests) -> Iterator[Problem]:
     """A predicate that takes too long, or recurses too deep, to evaluate: `use` can double it with every name."""
     sizes: dict[str, tuple[int, int]] = {}
-    named = {str(p.loc[1]): p for p in expressions(whole) if p.loc[0] == "predicates"}
+    named = {name: Placed(e.model, e.document, e.loc, e.unit) for name, e in whole.predicates.items()}
 
     def size(placed: Placed) -> tuple[int, int]:
         used = sizes.get(placed.model.use or "", (0, 0))

@@ -5,25 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rung import lattice
-from rung.diagnostics import Problem, closest, did_you_mean, shorten
+from rung.diagnostics import Problem, UnknownArch, did_you_mean, shorten
 from rung.entries import DEFAULT, GENERIC, REFERENCE
-from rung.rules.expressions import expressions, nodes
+from rung.repairs import without_repetition
+from rung.rules import suggestions
+from rung.rules.expressions import atoms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from rung.diagnostics import Where
+    from rung.entries import Device
     from rung.manifest import BackendEntry, Entry, Manifests
-    from rung.models import DeviceModel, KernelModel, OpModel, ProfileModel
+    from rung.models import DeviceModel, KernelModel, OpModel, PlatformModel, ProfileModel
 
 __all__ = ["RULES"]
 
+_CPU = "cpu"
 Loc = tuple[str | int, ...]
 
 
-def _unknown(code: str, what: str, name: str, where: Where, legal: Iterable[str], context: str = "") -> Problem:
+def _unknown(
+    code: str, what: str, name: str, where: Where, legal: Iterable[str], context: str = "", *, hint: str = ""
+) -> Problem:
     message = f"unknown {what} `{shorten(name)}`" + (f" in `{context}`" if context else "")
-    return Problem(code, where, message, did_you_mean(name, legal))
+    return Problem(code, where, message, hint or did_you_mean(name, legal))
 
 
 def _places(backend: BackendEntry, *loc: str | int) -> dict[str, Where]:
@@ -37,28 +43,29 @@ def _places(backend: BackendEntry, *loc: str | int) -> dict[str, Where]:
 def rg301(whole: Manifests) -> Iterator[Problem]:
     """An arch or target that its device does not declare."""
     for entry in whole.devices.values():
-        yield from _device_archs(entry)
+        yield from _device_archs(whole, entry)
+    sound: set[tuple[tuple[str, ...], ...]] = set()
     for backend in whole.backends.values():
         for op, index, row in backend.kernels:
-            yield from _row_archs(whole, backend, op, index, row)
+            meant = (tuple(row.device), tuple(row.arch), tuple(row.exclude))
+            if meant not in sound:
+                sound.add(meant)
+                for fault in _row_archs(whole, backend, op, index, row):
+                    sound.discard(meant)
+                    yield fault
+    for platform in whole.platforms.values():
+        yield from _platform_archs(whole, platform)
     if whole.names("devices") - set(whole.devices):
         return  # a predicate may mean an arch of a device that was rejected
     legal = {t for device in whole.device_records.values() for t in (*lattice.targets(device), *device.aliases)}
-    for placed in expressions(whole):
-        for node in nodes(placed):
-            if node.model.arch is not None and whole.is_unknown(node.model.arch, legal):
-                yield _unknown_atom(node.model.arch, node.where, legal)
+    legal |= {t for device in whole.devices for key in ("archs", "targets") for t in whole.names(f"{key} of {device}")}
+    for node in atoms(whole, "arch"):
+        if node.model.arch is not None and whole.is_unknown(node.model.arch, legal):
+            hint = suggestions.for_asked(whole, node.model.arch, legal)
+            yield _unknown("RG301", "arch", node.model.arch, node.where, legal, hint=hint)
 
 
-def _unknown_atom(name: str, where: Where, legal: set[str]) -> Problem:
-    """Report an arch that no device has; the names of all devices are too many to list."""
-    hint = did_you_mean(name, legal)
-    if len(legal) > 8 and closest(name, legal) is None:
-        hint = "write a target of some device, or an alias it declares"
-    return Problem("RG301", where, f"unknown arch `{shorten(name)}`", hint)
-
-
-def _device_archs(entry: Entry[DeviceModel]) -> Iterator[Problem]:
+def _device_archs(whole: Manifests, entry: Entry[DeviceModel]) -> Iterator[Problem]:
     model, archs = entry.model, entry.model.archs
     used: list[tuple[str, Loc]] = []
     for name, arch in model.archs.items():
@@ -69,7 +76,7 @@ def _device_archs(entry: Entry[DeviceModel]) -> Iterator[Problem]:
         used += [(member, ("targets", name, "family", index)) for index, member in enumerate(beyond.family or ())]
     used += [(name, ("aliases", alias)) for alias, name in model.aliases.items()]
     for name, loc in used:
-        if name not in archs:
+        if name not in archs and not whole.is_lost(entry.name, name):
             context = str(loc[0] if len(loc) == 2 else loc[2])
             yield _unknown("RG301", "arch", name, entry.at(*loc), archs, context)
 
@@ -79,19 +86,48 @@ def _row_archs(whole: Manifests, backend: BackendEntry, op: str, index: int, row
     devices = [whole.device_records[d] for d in dict.fromkeys(row.device) if d in whole.device_records]
     places: dict[str, Where] | None = None
     for name in dict.fromkeys(row.arch):
-        lacking = [d for d in devices if not lattice.is_target(d, whole.target(d.name, name))]
+        lacking = [
+            d for d in devices
+            if not lattice.is_target(d, whole.target(d.name, name)) and not whole.is_lost(d.name, name)
+        ]  # fmt: skip
         if lacking:
             places = places or _places(backend, "kernels", op, index, "arch")
             of = ", ".join(f"`{device.name}`" for device in lacking)
-            hint = did_you_mean(name, set.intersection(*({*lattice.targets(d)} for d in devices)))
+            hint = suggestions.for_target(whole, devices, name)
             yield Problem("RG301", places[name], f"unknown arch `{name}` of device {of}", hint)
-    if len(devices) < len(set(row.device)):
+    if not row.exclude or len(devices) < len(set(row.device)):
         return  # what is excluded may be an arch of a device that was rejected
     legal = {arch for device in devices for arch in device.archs}
+    places = None
     for name in dict.fromkeys(row.exclude):
-        if not any(whole.target(device.name, name) in device.archs for device in devices):
-            where = _places(backend, "kernels", op, index, "exclude")[name]
-            yield _unknown("RG301", "arch", name, where, legal, "exclude")
+        known = (whole.target(d.name, name) in d.archs or whole.is_lost(d.name, name) for d in devices)
+        if not any(known):
+            places = places or _places(backend, "kernels", op, index, "exclude")
+            yield _unknown("RG301", "arch", name, places[name], legal, "exclude")
+
+
+def _platform_archs(whole: Manifests, platform: Entry[PlatformModel]) -> Iterator[Problem]:
+    """Judge what a platform's hardware is said to be; where no more is known it is `generic`."""
+    for name, key, arch in ((platform.model.device, "arch", platform.model.arch), (_CPU, "cpu", platform.model.cpu)):
+        device = whole.device_records.get(name)
+        if device is None or arch is None or whole.is_lost(name, arch):
+            continue
+        if arch != GENERIC and arch not in device.archs and arch not in device.aliases:
+            message = f"unknown arch `{shorten(arch, 24)}` of device `{shorten(name, 24)}`"
+            yield Problem("RG301", platform.at(key), message, _hardware_hint(whole, device, arch))
+
+
+def _hardware_hint(whole: Manifests, device: Device, written: str) -> str:
+    """Say which arch was meant: by another spelling, by a target for it, by a product."""
+    archs = whole.devices[device.name].model.archs
+    if len(archs) > suggestions.LOOKED_AT:
+        return did_you_mean(written, archs)
+    sold = (arch for arch, model in archs.items() if lattice.spell(written) in map(lattice.spell, model.products))
+    try:
+        meant = next(sold, None) or lattice.read_arch(device, written)
+    except UnknownArch:
+        return did_you_mean(written, archs)
+    return f"did you mean `{meant}`?" if meant in archs else did_you_mean(written, archs)
 
 
 def rg302(whole: Manifests) -> Iterator[Problem]:
@@ -104,7 +140,8 @@ def rg302(whole: Manifests) -> Iterator[Problem]:
         ):
             for name in dict.fromkeys(name for name, _, _ in rows):
                 if whole.is_unknown(name, legal):
-                    yield _unknown("RG302", what, name, backend.at(section, name, key=True), legal)
+                    hint = suggestions.for_served(whole, name, legal, section)
+                    yield _unknown("RG302", what, name, backend.at(section, name, key=True), legal, hint=hint)
     backends = {*whole.names("backends"), REFERENCE}
     for profile in whole.profiles.values():
         only = profile.model.only
@@ -148,11 +185,10 @@ def rg303(whole: Manifests) -> Iterator[Problem]:
         for path in _cycles({n: a.runs for n, a in device.model.archs.items()}):
             if None in {_order(whole, device.name, arch) for arch in path}:  # else RG307 reports one of its edges
                 yield _cycle("arch", path, device.at("archs", path[0], "runs"))
-    uses: dict[str, dict[str, Where]] = {}
-    for placed in expressions(whole):
-        if placed.loc[0] == "predicates":
-            used = (node for node in nodes(placed) if node.model.use is not None)
-            uses[str(placed.loc[1])] = {str(node.model.use): node.where for node in used}
+    uses: dict[str, dict[str, Where]] = {name: {} for name in whole.predicates}
+    for node in atoms(whole, "use"):
+        if node.loc[0] == "predicates":
+            uses[str(node.loc[1])][str(node.model.use)] = node.where
     for path in _cycles(uses):
         yield _cycle("predicate", path, uses[path[0]][path[1]])
     extends = {n: [e.model.extends] for n, e in whole.profiles.items() if e.model.extends}
@@ -169,10 +205,10 @@ def _cycle(what: str, path: list[str], where: Where) -> Problem:
 def rg304(whole: Manifests) -> Iterator[Problem]:
     """A predicate, or an extended profile, that no manifest declares."""
     names = whole.names("predicates")
-    for placed in expressions(whole):
-        for node in nodes(placed):
-            if node.model.use is not None and whole.is_unknown(node.model.use, names):
-                yield _unknown("RG304", "predicate", node.model.use, node.where, names)
+    for node in atoms(whole, "use"):
+        if node.model.use is not None and whole.is_unknown(node.model.use, names):
+            hint = suggestions.for_predicate(whole, node.model.use, names)
+            yield _unknown("RG304", "predicate", node.model.use, node.where, names, hint=hint)
     profiles = {*whole.names("profiles"), DEFAULT, "strict"}
     for profile in whole.profiles.values():
         base = profile.model.extends
@@ -193,17 +229,18 @@ def rg305(whole: Manifests) -> Iterator[Problem]:
             for name, index, row in rows:
                 if not names.issuperset(row.device):
                     used += _places(backend, section, name, index, "device").items()
-    for placed in expressions(whole):
-        for node in nodes(placed):
-            versioned = node.model.driver or node.model.runtime
-            asked = versioned.name if versioned is not None else node.model.device
-            if asked is not None:
-                used.append((asked, node.part("name")))
+    for node in atoms(whole, "driver", "runtime", "device"):
+        versioned = node.model.driver or node.model.runtime
+        asked = versioned.name if versioned is not None else node.model.device
+        if asked is not None:
+            used.append((asked, node.part("name")))
     for profile in whole.profiles.values():
         used += [(name, profile.at("devices", index)) for index, name in enumerate(profile.model.devices or ())]
+    used += [(platform.model.device, platform.at("device")) for platform in whole.platforms.values()]
     for name, where in used:
         if whole.is_unknown(name, names):
-            yield _unknown("RG305", "device", name, where, names)
+            hint = suggestions.for_device(whole, name, names)
+            yield _unknown("RG305", "device", name, where, names, hint=hint)
 
 
 def _order(whole: Manifests, device: str, arch: str) -> int | None:
@@ -279,7 +316,9 @@ def rg310(whole: Manifests) -> Iterator[Problem]:
         for index, member in enumerate(chain):
             if member in chain[:index]:
                 where = entry.at(*loc, index)
-                yield Problem("RG310", where, f"variant `{member}` is listed twice", "remove one of them")
+                edit = without_repetition(entry.document, (*entry.loc, *loc, index))
+                message = f"variant `{member}` is listed twice"
+                yield Problem("RG310", where, message, "remove one of them", edit=edit)
 
 
 RULES = (rg301, rg302, rg303, rg304, rg305, rg307, rg308, rg309, rg310)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rung.bind import root_of
 from rung.diagnostics import Problem
-from rung.rules.expressions import expressions, nodes
+from rung.rules.expressions import atoms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rung.diagnostics import Where
     from rung.manifest import Manifests, Unit
@@ -17,34 +18,33 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "paths"]
 
 
-def paths(whole: Manifests) -> Iterator[tuple[str, Where, Unit]]:
-    """Give every dotted path of the manifests with its place and unit."""
+def paths(whole: Manifests) -> Iterator[tuple[str, Callable[[], Where], Unit]]:
+    """Give every dotted path of the manifests with a function that gives its place, and its unit."""
     for device in whole.devices.values():
         if device.model.detect is not None:
-            yield device.model.detect, device.at("detect"), device.unit
+            yield device.model.detect, partial(device.at, "detect"), device.unit
     for op in whole.ops.values():
-        yield op.model.reference, op.at("reference"), op.unit
+        yield op.model.reference, partial(op.at, "reference"), op.unit
         if op.model.cases is not None:
-            yield op.model.cases, op.at("cases"), op.unit
+            yield op.model.cases, partial(op.at, "cases"), op.unit
     for backend in whole.backends.values():
         for section, rows in (("kernels", backend.kernels), ("components", backend.components)):
             for name, index, row in rows:
-                if (section, name, index, "impl") not in backend.lost:
-                    yield row.impl, backend.at(section, name, index, "impl"), backend.unit
-    for placed in expressions(whole):
-        for node in nodes(placed):
-            if node.model.probe is not None:
-                yield node.model.probe, node.where, node.unit
+                if not backend.lost or (section, name, index, "impl") not in backend.lost:
+                    yield row.impl, partial(backend.at, section, name, index, "impl"), backend.unit
+    for node in atoms(whole, "probe"):
+        if node.model.probe is not None:
+            yield node.model.probe, partial(getattr, node, "where"), node.unit
 
 
 def rg801(whole: Manifests) -> Iterator[Problem]:
     """A dotted path into a package that the caller, or the distribution, does not allow."""
-    for path, where, unit in paths(whole):
+    for path, place, unit in paths(whole):
         root = root_of(path)
         if unit.roots is not None and root not in unit.roots:
             message = f"package `{root}` may not be bound by {unit.label or unit.shown}"
             hint = f"allow it where the manifests are loaded: allow=[{root!r}], or --allow {root}"
-            yield Problem("RG801", where, message, hint)
+            yield Problem("RG801", place(), message, hint)
 
 
 RULES = (rg801,)

@@ -10,10 +10,12 @@ from rung import lattice
 from rung.bind import LOCAL
 from rung.diagnostics import Problem, did_you_mean, shorten
 from rung.entries import REFERENCE
+from rung.repairs import without_repetition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rung.diagnostics import Edit
     from rung.manifest import CellEntry, Manifests
 
 __all__ = ["RULES"]
@@ -115,17 +117,33 @@ def rg401(whole: Manifests) -> Iterator[Problem]:
         if not cell.is_whole:
             continue
         other = first.setdefault(cell.key, cell)
+        # A backend that is left out for its header collides with nobody.
+        if other.backend is not cell.backend and not (other.backend.is_named and cell.backend.is_named):
+            continue
         rows = (cell.section, cell.serves, cell.backend.name, cell.index, other.backend.name, other.index)
         if other is cell or rows in told:
             continue
         told.add(rows)
         if other.backend is cell.backend and other.index == cell.index:
             message, hint = f"one row gives `{cell.id}` twice", "remove the repeated value from its lists"
-            yield Problem("RG401", cell.where, message, hint, cell.id)
+            yield Problem("RG401", cell.where, message, hint, cell.id, edit=_without_repetition(whole, cell))
         else:
             message, hint = f"duplicate cell `{cell.id}`", "give one of them another variant, or remove it"
             related = ((other.where, f"first `{other.id}`"),)
             yield Problem("RG401", cell.where, message, hint, cell.id, related)
+
+
+def _without_repetition(whole: Manifests, cell: CellEntry) -> Edit | None:
+    """Give the edit that takes the first repeated value out of a row's lists."""
+    row, loc = cell.model, (cell.section, cell.serves, cell.index)
+    for key, listed in (("device", row.device), ("arch", getattr(row, "arch", ())), ("variant", row.variant)):
+        met: set[str] = set()
+        for index, name in enumerate(listed):
+            meant = whole.target(cell.device, name) if key == "arch" else name
+            if meant in met:
+                return without_repetition(cell.backend.document, (*loc, key, index))
+            met.add(meant)
+    return None
 
 
 RULES = (rg202, rg204, rg309, rg401)

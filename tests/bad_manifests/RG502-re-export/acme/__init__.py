@@ -1,0 +1,1 @@
+from .kernels import flow_match_step, flow_match_step_v2

@@ -1,0 +1,6 @@
+def flow_match_step(sample, velocity, sigma, sigma_next):
+    return sample + (sigma_next - sigma) * velocity
+
+
+def flow_match_step_tiled(sample, velocity, sigma, sigma_next):
+    return sample + (sigma_next - sigma) * velocity

@@ -1,0 +1,3 @@
+import math
+
+flow_match_step = math.fsum

@@ -1,0 +1,7 @@
+from .tools import run
+
+__all__ = ["flow_match_step", "run"]
+
+
+def flow_match_step(sample, velocity, sigma, sigma_next):
+    return sample + (sigma_next - sigma) * velocity

@@ -1,0 +1,3 @@
+from subprocess import run
+
+__all__ = ["run"]
