@@ -64,6 +64,13 @@ def levels(count: int) -> str:
     return f"{HEAD}predicates:\n{used}  p{count}: {{os: linux}}\n"
 
 
+def uses(count: int) -> str:
+    """Give a condition that uses one predicate of 125 terms so many times."""
+    text = f"{HEAD}predicates:\n  p0: {{os: linux}}\n" + "".join(f"  p{i}: [p{i - 1}, p{i - 1}]\n" for i in range(1, 6))
+    listed = ", ".join(["p5"] * count)
+    return f'{text}{ROWS.removeprefix(HEAD)}    - {{device: cpu, impl: "acme.k:f", when: [{listed}]}}\n'
+
+
 def depth(count: int) -> str:
     return f"{HEAD}x: {'[' * (count - 1)}{']' * (count - 1)}\n"
 
@@ -84,6 +91,7 @@ LIMITS = [
         id="cells",
     ),
     pytest.param(chain, 16, ("RG408", 23, "a chain of 17 variants exceeds the limit of 16"), id="chain"),
+    pytest.param(uses, 8, ("RG004", 13, "`when` has 1135 terms with all it uses; the limit is 1024"), id="uses"),
     pytest.param(terms, 16, ("RG004", 2, "17 entries in `acme` exceed the limit of 16"), id="terms"),
     pytest.param(
         levels, 64, ("RG004", 3, "predicate `p1` has 65 levels with all it uses; the limit is 64"), id="levels"

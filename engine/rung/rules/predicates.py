@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from rung.diagnostics import Problem, shorten
-from rung.rules.expressions import Placed, atoms, nodes
+from rung.rules.expressions import Placed, atoms, expressions, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,6 +72,14 @@ def rg004(whole: Manifests) -> Iterator[Problem]:
             where = whole.predicates[name].where
             yield Problem("RG004", where, message, "use fewer predicates in one another")
             sizes[name] = (1, 1)  # what uses it is not at fault
+    for placed in expressions(whole):
+        if placed.loc[0] == "predicates" or placed.key not in ("all", "any", "not"):
+            continue
+        count, _ = size(placed)
+        if count > MAX_NODES:
+            message = f"`{placed.loc[-1]}` has {count} terms with all it uses; the limit is {MAX_NODES}"
+            where = placed.document.where(placed.loc, key=True)
+            yield Problem("RG004", where, message, "use fewer predicates in one another")
 
 
 def _used_first(edges: dict[str, list[str]]) -> Iterator[str]:
