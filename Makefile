@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip
 QUIET := --quiet --disable-pip-version-check -c constraints.txt
 LANGUAGE_SERVER := 2.0.0
 
-.PHONY: demo test lint types contracts unit schemas train clean
+.PHONY: demo test lint types contracts unit generated train clean
 
 demo: $(READY)
 	$(BIN)/python examples/digits/demo.py
@@ -32,9 +32,11 @@ unit: $(READY)
 	$(BIN)/rung check --strict
 	$(BIN)/pytest
 
-# Rewrites the generated JSON Schemas; a test fails when they are stale.
-schemas: $(READY)
+# Rewrites the files that are generated and committed; tests fail when one is stale.
+generated: $(READY)
 	$(BIN)/rung schema
+	$(BIN)/rung compile
+	$(BIN)/rung rule --all --output docs/rules.md
 
 # Trains the example's weights anew (a few minutes).
 train: $(READY)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RUNG_DISABLE", "RUNG_PROFILE"):
+    for name in ("RUNG_DISABLE", "RUNG_PROFILE", "GITHUB_ACTIONS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RUNG_PLUGINS", "off")  # whatever else is installed here
 

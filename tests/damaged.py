@@ -54,7 +54,14 @@ PATHS = [
     "..:x",
     "a.__b__:c",
 ]
-VALUES: list[Any] = [None, True, *NUMBERS, *COLLECTIONS, *TEXTS, *PATHS]
+# Lists in which several items have a fault, and one item several.
+MIXED: list[Any] = [
+    ["x86_64", "q", None],
+    [None, "q", ["on"]],
+    ["cpu", 3, [None, 3]],
+    [{"os": 3}, None, {"use": 3, "q": 1}],
+]
+VALUES: list[Any] = [None, True, *NUMBERS, *COLLECTIONS, *MIXED, *TEXTS, *PATHS]
 
 
 @st.composite

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from rung.audit import audit
 from rung.audit.scene import Scene
 from rung.load import BUILTIN_ROOTS
-from rung.manifest import Manifests, Unit, merge
+from rung.manifest import Manifests, merge
 from rung.resources import data_dir
 from rung.rulebook import SILENCEABLE
 from rung.rules import check
+from rung.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,18 +32,23 @@ def judged(*paths: Path, builtin: bool = True, roots: frozenset[str] | None = RO
 
 def is_audit(directory: Path) -> bool:
     """Say whether a fixture is about a code that only `rung check` gives, not loading."""
-    return directory.name[:5] in {*SILENCEABLE, "RG803", "RG903"}
+    return directory.name[:5] in {*SILENCEABLE, "RG803", "RG901", "RG903"}
 
 
 def judged_fixture(directory: Path, name: str, *, builtin: bool = True) -> Manifests:
     """Judge a fixture's `bad.yaml` or `good.yaml`; what it binds is looked for in its directory.
 
-    An audit's fixture is audited too, and its implementations are imported where its name ends in `-imports`.
+    An audit's fixture is audited too, its implementations are imported where its name ends in `-imports`, and a
+    `bad.table.json` is the compiled table that should be that of `bad.yaml`.
     """
     whole = judged(*parts(directory, name), builtin=builtin)
     if is_audit(directory):
         path = (str(directory), *sys.path)
-        audit(Scene(whole, directory, path, imports=directory.name.endswith("-imports")))
+        along = (BUILTIN,) if builtin else ()
+        compiled = (directory / name).with_suffix(".table.json")
+        table = (compiled, whole.units) if compiled.exists() else None
+        imports = directory.name.endswith("-imports")
+        audit(Scene(whole, directory, path, imports=imports, along=along, table=table))
     return whole
 
 

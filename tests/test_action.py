@@ -176,11 +176,10 @@ class TestAction:
         assert "::error file=manifests/acme.yaml,line=8," in done.said
 
     def test_the_configuration_names_what_no_input_names(self, runner: Runner, tmp_path: Path) -> None:
-        written(runner, TYPO)
         root = tmp_path / "root"
-        root.mkdir()
-        manifests = json.dumps([str(runner.workspace / "manifests")])
-        (root / "pyproject.toml").write_text(f"[tool.rung]\nmanifests = {manifests}\n", encoding="utf-8")
+        (root / "manifests").mkdir(parents=True)
+        (root / "manifests/acme.yaml").write_text(TYPO, encoding="utf-8")
+        (root / "pyproject.toml").write_text('[tool.rung]\nmanifests = ["manifests"]\n', encoding="utf-8")
         done = runner.check(root=str(root))
         assert done.code == 1, done.said
         assert "x86_64_v33" in done.said
@@ -271,7 +270,7 @@ class TestPage:
         assert "secrets." not in json.dumps(workflow)
 
     def test_the_job_with_the_token_has_what_it_needs_and_no_more(self) -> None:
-        expected = {"actions": "read", "pull-requests": "read", "security-events": "write"}
+        expected = {"actions": "read", "contents": "read", "pull-requests": "read", "security-events": "write"}
         assert REPORT["permissions"] == expected
 
     def test_the_second_workflow_waits_for_the_first_and_takes_its_artifact(self) -> None:
@@ -282,6 +281,15 @@ class TestPage:
         (download,) = named(REPORT, "actions/download-artifact")
         assert upload["with"]["name"] == download["with"]["name"]
         assert upload["with"]["path"] == check["with"]["output"]
+
+    def test_only_a_report_of_this_run_is_uploaded(self) -> None:
+        job = WORKFLOWS["Manifest scan"]["jobs"]["check"]
+        (upload,), (check,) = named(job, "actions/upload-artifact"), named(job, "OWNER/rung")
+        assert check["with"]["output"].startswith("${{ runner.temp }}/")
+        (codes,) = re.findall(
+            rf"contains\(fromJSON\('(.*)'\), steps\.{check['id']}\.outputs\.exit-code\)", upload["if"]
+        )
+        assert json.loads(codes) == [str(CLEAN), str(FINDINGS)]
 
     @pytest.mark.parametrize(("workflow", "job"), JOBS)
     def test_the_action_has_the_inputs_that_are_given(self, workflow: Any, job: Any) -> None:

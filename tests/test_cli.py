@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rung.cli import main
+from calling import CODE, GOOD, rung
 from rung.facts import Facts
 
 if TYPE_CHECKING:
@@ -20,34 +20,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 FACTS = Path(__file__).parent / "facts"
 
-GOOD = """\
-# yaml-language-server: $schema=https://example.org/rung/manifest.schema.json
-manifest: 1
-backend: acme
-arrays: numpy
-kernels:
-  flow_match_step:
-    - {device: cpu, arch: numpy, impl: "acme.kernels:step"}
-"""
-CODE = {
-    "acme/__init__.py": "",
-    "acme/kernels.py": "def step(sample, velocity, sigma, sigma_next):\n    return sample\n",
-}
 BAD = GOOD.replace("flow_match_step", "flow_mach_step").replace("arrays: numpy", "arays: numpy")
 
 
 @pytest.fixture(autouse=True)
 def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-
-
-def rung(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
-    try:
-        code = main([str(a) for a in arguments])
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 class TestCheck:
@@ -166,6 +144,47 @@ class TestCheck:
         root = write({"pyproject.toml": text})
         code, _, err = rung(capsys, "check", "--root", root)
         assert (code, err) == (2, f"rung: {root / 'pyproject.toml'}: {said}\n")
+
+
+class TestCompile:
+    CONFIG = '[tool.rung]\nmanifests = ["m"]\nallow = ["acme"]\ntable = "m/table.json"\n'
+
+    def test_it_writes_the_table_the_configuration_names(
+        self, write: Write, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        root = write({"m/acme.yaml": GOOD, **CODE, "pyproject.toml": self.CONFIG})
+        assert rung(capsys, "compile", "--check", "--root", root)[0] == 1
+        code, out, err = rung(capsys, "compile", "--root", root)
+        assert (code, out) == (0, "")
+        assert "wrote " in err
+        assert rung(capsys, "compile", "--check", "--root", root)[0] == 0
+
+    def test_check_says_when_it_is_stale(self, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+        root = write({"m/acme.yaml": GOOD, **CODE, "pyproject.toml": self.CONFIG})
+        line = "m/table.json:1:1: RG901 the compiled table "
+        concise = ("check", "--root", root, "--format", "concise")
+        assert rung(capsys, *concise)[:2] == (0, f"{line}is missing\n")
+        rung(capsys, "compile", "--root", root)
+        assert rung(capsys, *concise)[:2] == (0, "")
+        write({"m/acme.yaml": GOOD + "# edited\n"})
+        assert rung(capsys, *concise, "--strict")[:2] == (1, f"{line}is stale\n")
+        assert rung(capsys, *concise, root / "m/acme.yaml")[:2] == (0, ""), "other paths than those it is made from"
+
+    def test_manifests_with_errors_are_not_compiled(self, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+        root = write({"m/acme.yaml": BAD, **CODE, "pyproject.toml": self.CONFIG})
+        code, _, err = rung(capsys, "compile", "--root", root)
+        assert (code, (root / "m/table.json").exists()) == (1, False)
+        assert "unknown key `arays`" in err
+        assert "RG901" not in rung(capsys, "check", "--root", root)[1], "it is not stale for want of trying"
+
+    def test_without_a_file_it_is_exit_2(self, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+        root = write({"m/acme.yaml": GOOD, **CODE})
+        code, _, err = rung(capsys, "compile", root / "m", "--root", root)
+        assert code == 2
+        assert "name one with --output" in err
+        assert (
+            rung(capsys, "compile", root / "m", "--root", root, "--allow", "acme", "--output", root / "t.json")[0] == 0
+        )
 
 
 class TestExplain:

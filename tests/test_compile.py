@@ -9,8 +9,8 @@ from judging import BUILTIN
 from rung.compile import compile_units, expression_of
 from rung.diagnostics import ManifestError, Where
 from rung.entries import Expression, LocalRow
-from rung.manifest import Unit
 from rung.models import ExpressionModel
+from rung.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

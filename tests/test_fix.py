@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rung.audit
+import rung.rules
 from rung.cli import main
 from rung.diagnostics import Edit, Problem, Where
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rung.audit.scene import Scene
+    from rung.manifest import Manifests
 
 SCHEMA = Path(__file__).parents[1] / "schemas" / "manifest.schema.json"
 MODELINE = f"# yaml-language-server: $schema={SCHEMA.as_posix()}\n"
@@ -190,7 +192,7 @@ def test_repairs_that_need_each_other_are_made_in_one_run(capsys: pytest.Capture
     assert (
         path.read_text() == ROW.replace("variant: acme", "variant: [acme]") + 'when: {env: {"y": "1"}}, hint: "no"}\n'
     )
-    assert [line.split()[1] for line in lines] == ["RG208", "RG102", "RG102", "RG103", "RG401"]
+    assert sorted(line.split()[1] for line in lines) == ["RG102", "RG102", "RG103", "RG208", "RG401"]
 
 
 def test_many_repetitions_leave_in_one_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,6 +220,31 @@ def test_a_repair_may_bring_to_light_what_was_not_judged_before(capsys: pytest.C
     assert [line.split()[1] for line in lines] == ["RG102", "RG103"]
     assert '"on"' in path.read_text()
     assert "findings remain" in err
+
+
+@pytest.mark.parametrize(
+    ("bad", "good", "judgements"),
+    [(60, 0, 2), (60, 60, 4), (0, 60, 2), (1, 3, 4)],
+    ids=["all bad", "half", "all good", "one"],
+)
+def test_bad_edits_cost_no_judgement_each(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, bad: int, good: int, judgements: int
+) -> None:
+    rows = [f"    - {{device: no, arch: sm_90a, variant: b{i}, {STEP}}}\n" for i in range(bad)]
+    rows += [f"    - {{device: cuda, arch: sm_90a, variant: g{i}, {STEP}, hint: off}}\n" for i in range(good)]
+    path = put(ROWS + "".join(rows))
+    calls: list[object] = []
+    check = rung.rules.check
+
+    def counted(whole: Manifests) -> None:
+        calls.append(whole)
+        check(whole)
+
+    monkeypatch.setattr(rung.rules, "check", counted)
+    _, lines, _ = fix(capsys, "m")
+    assert len(lines) == good
+    assert path.read_text() == ROWS + "".join(rows).replace("off", '"off"')
+    assert len(calls) <= judgements
 
 
 class TestHowItEnds:
@@ -271,9 +298,30 @@ class TestHowItEnds:
     @pytest.mark.parametrize("flag", [("--select", "RG103"), ("--ignore", "RG102")], ids=["select", "ignore"])
     def test_only_what_is_asked_for(self, capsys: pytest.CaptureFixture[str], flag: tuple[str, str]) -> None:
         path = put(ROW + "hint: no, degraded: 1.5}\n")
-        code, lines, _ = fix(capsys, "m", *flag)
-        assert (code, [line.split()[1] for line in lines]) == (0, ["RG103"])
+        code, lines, err = fix(capsys, "m", *flag)
+        assert (code, [line.split()[1] for line in lines]) == (1, ["RG103"])
+        assert err == "1 repaired, 1 finding remains (rung check shows them)\n"
         assert path.read_text() == ROW + 'hint: no, degraded: "1.5"}\n'
+
+    def test_an_error_that_was_not_to_be_repaired_is_left_all_the_same(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        put((ROW + "wen: a}\n").removeprefix(MODELINE))
+        code, _, err = fix(capsys, "m", "--select", "RG9")
+        assert (code, err) == (1, "0 repaired, 2 findings remain (rung check shows them)\n")
+
+    def test_what_the_configuration_ignores_is_no_error(self, capsys: pytest.CaptureFixture[str]) -> None:
+        put(ROW + "wen: a}\n")
+        Path("pyproject.toml").write_text('[tool.rung]\nignore = ["RG201"]\n', encoding="utf-8")
+        assert fix(capsys, "m") == (0, [], "0 repaired, 0 findings remain\n")
+
+    @pytest.mark.parametrize("output", [".", "m"])
+    def test_a_report_that_cannot_be_written_is_refused_first(
+        self, capsys: pytest.CaptureFixture[str], output: str
+    ) -> None:
+        path = put(ROW + "hint: no}\n")
+        assert fix(capsys, "m", "--output", output)[0] == 2
+        assert path.read_text() == ROW + "hint: no}\n"
 
     @pytest.mark.parametrize(
         ("arguments", "said"),

@@ -11,8 +11,9 @@ from judging import BUILTIN, concise, judged
 from rung import manifest
 from rung.diagnostics import Problems, Where
 from rung.entries import LocalRow
-from rung.manifest import Unit, manifest_files, merge
+from rung.manifest import merge
 from rung.rules import check
+from rung.units import Unit, manifest_files
 
 if TYPE_CHECKING:
     from rung.manifest import Manifests
@@ -163,14 +164,182 @@ CAUSES = {
         {"a": HEAD + "ops: {o: {summary: s}}\n", "b": f"{BACKEND}  o: [{GOOD_ROW}]\n"},
         ["a.yaml:2:7 RG203", "a.yaml:2:7 RG203"],
     ),
-    "a faulty device is still known, and its archs are not judged": (
+    "a faulty device is still known, and its archs are judged": (
         {
             "a": HEAD + "devices: {npu: {summary: s, arrays: [nunpy], archs: {n1: {}}}}\n"
             "predicates: {p: {arch: n9}, q: {device: npu}}\n",
             "b": BACKEND + '  flow_match_step: [{device: [npu, cpu], arch: generic, exclude: [n1], impl: "acme.k:f"}]\n'
             "  flow_sde_step: [{device: npu, arch: n7, artifact: ptx, impl: 'acme.k:f'}]\n",
         },
-        ["a.yaml:2:38 RG311"],
+        ["a.yaml:2:38 RG311", "a.yaml:3:24 RG301", "b.yaml:6:39 RG301"],
+    ),
+    "a fault of a device hides no other": (
+        {
+            "a": HEAD + "devices:\n  rr:\n    summary: s\n    arrays: [numpy]\n    pattern: r\n"
+            "    portable: [To-rch, triton]\n"
+            "    jit: {prefix: rv_, rule: atleast}\n    product: x\n    aliases: {rr1: r11}\n"
+            "    archs: {r10: {}, r20: {runs: [r1O, 3, r10]}}\n"
+            "    targets: {r20a: {only: r2O}, r9f: {family: [3, r8]}}\n"
+            "platforms: {x: {summary: s, device: rr, arch: q9}}\n",
+            "b": BACKEND + "  flow_match_step:\n"
+            '    - {device: rr, arch: [r50, To-rch, triton, rv_10], exclude: [r5], impl: "acme.k:f"}\n',
+        },
+        [
+            "a.yaml:7:16 RG205",
+            "a.yaml:8:30 RG204",
+            "a.yaml:9:5 RG201",
+            "a.yaml:10:20 RG301",
+            "a.yaml:11:35 RG301",
+            "a.yaml:11:40 RG103",
+            "a.yaml:12:28 RG301",
+            "a.yaml:12:49 RG103",
+            "a.yaml:12:52 RG301",
+            "a.yaml:13:47 RG301",
+            "b.yaml:6:27 RG301",
+            "b.yaml:6:66 RG301",
+        ],
+    ),
+    "an item of a set leaves once, however much is wrong in it": (
+        {
+            "b": BACKEND + "  flow_match_step:\n"
+            '    - {device: cpu, arch: [~, x86_64_v22, x86_64_v33], impl: "acme.k:f"}\n'
+            '    - {device: cpu, arch: [x86_64, x86_64_v22, [on, off]], variant: [y, n, NULL], impl: "acme.k:f"}\n',
+        },
+        [
+            "b.yaml:6:28 RG108",
+            "b.yaml:6:31 RG301",
+            "b.yaml:6:43 RG301",
+            "b.yaml:7:36 RG301",
+            "b.yaml:7:48 RG202",
+            "b.yaml:7:49 RG102",
+            "b.yaml:7:53 RG102",
+            "b.yaml:7:70 RG102",
+            "b.yaml:7:73 RG102",
+            "b.yaml:7:76 RG108",
+        ],
+    ),
+    "a fault in a list of names hides no other": (
+        {
+            "a": HEAD + "profiles: {p: {devices: [cudaa, 3], chains: {flow_match_step: [aa, 3, aa]}}}\n"
+            "ops: {o: {summary: s, signature: '() -> array', reference: 'acme.k:f', "
+            "variants: {default: [zz, 3, default, default]}}}\n"
+            "predicates: {q: {use: nope, foo: 1}, r: {os: lunix, why: 3}, "
+            "t: {module: {name: tt, dists: x, version: '1.x'}}}\n",
+        },
+        [
+            "a.yaml:2:26 RG305",
+            "a.yaml:2:33 RG103",
+            "a.yaml:2:64 RG308",
+            "a.yaml:2:68 RG103",
+            "a.yaml:2:71 RG310",
+            "a.yaml:3:93 RG308",
+            "a.yaml:3:97 RG103",
+            "a.yaml:3:109 RG310",
+            "a.yaml:4:23 RG304",
+            "a.yaml:4:29 RG201",
+            "a.yaml:4:46 RG204",
+            "a.yaml:4:58 RG103",
+            "a.yaml:4:85 RG201",
+            "a.yaml:4:104 RG202",
+        ],
+    ),
+    "a name in capitals is used in small letters": (
+        {
+            "a": HEAD + "devices: {NPU: {summary: s, arrays: [numpy]}}\n",
+            "b": BACKEND + "  flow_match_step: [{device: npu, impl: 'a:f'}]\n",
+        },
+        ["a.yaml:2:11 RG205"],
+    ),
+    "a key that is no text is no key": (
+        {"a": HEAD + 'bogus: 1\n"\\ud800": 1\n'},
+        ["a.yaml:2:1 RG201", "a.yaml:3:1 RG805"],
+    ),
+    "a platform may have an arch that nobody declared yet": (
+        {
+            "a": HEAD + "platforms:\n"
+            "  next: {summary: s, device: cuda, arch: sm_130}\n"
+            "  slip: {summary: s, device: cuda, arch: sm_13O}\n"
+        },
+        ["a.yaml:4:42 RG301"],
+    ),
+    "a device whose archs are not known has no wrong ones": (
+        {
+            "a": HEAD + "devices: {npu: {summary: s, arrays: [numpy], archs: [n1], portable: [Xy]}}\n"
+            "predicates: {p: {arch: n9}}\n",
+            "b": BACKEND + '  flow_match_step: [{device: [npu, cpu], arch: n7, impl: "acme.k:f"}]\n',
+        },
+        ["a.yaml:2:53 RG202", "a.yaml:2:70 RG205", "b.yaml:5:48 RG301"],
+    ),
+    "what is sound of an entry is judged": (
+        {
+            "a": HEAD
+            + "devices: {npu: {summary: 3, arrays: [numpy], falls_back_to: cpux, archs: {n1: {runs: [n0]}}}}\n"
+            "predicates: {p: [{module: 3}, {device: cudaa}, {use: nope}, {libs: x}]}\n"
+            "profiles: {mine: {extends: defaultt, devices: [cudaa], only: nobody, chain: {}, chains: {nop: [a]}}}\n"
+            "platforms: {x: {summary: s, device: cudaa, arch: Sm 9, cpu: x86_64_v33}}\n"
+            'ops: {o: {summary: s, signature: 3, reference: "acme.k:f", variants: {default: [a, a]}}}\n',
+        },
+        [
+            "a.yaml:2:26 RG103",
+            "a.yaml:2:61 RG305",
+            "a.yaml:2:87 RG301",
+            "a.yaml:3:27 RG202",
+            "a.yaml:3:40 RG305",
+            "a.yaml:3:54 RG304",
+            "a.yaml:3:62 RG201",
+            "a.yaml:4:28 RG304",
+            "a.yaml:4:48 RG305",
+            "a.yaml:4:62 RG302",
+            "a.yaml:4:70 RG201",
+            "a.yaml:4:90 RG302",
+            "a.yaml:5:37 RG305",
+            "a.yaml:5:50 RG205",
+            "a.yaml:5:61 RG301",
+            "a.yaml:6:34 RG103",
+            "a.yaml:6:81 RG308",
+            "a.yaml:6:84 RG310",
+        ],
+    ),
+    "what is sound of a row is judged": (
+        {
+            "b": BACKEND + "  flow_match_step:\n"
+            "    - {device: cuda, arch: sm_9O, when: torch_cudda}\n"
+            '    - {arch: sm_90, when: torch_cudda, impl: "acme.k:f"}\n'
+            '    - {device: cuda, arch: [sm_90, sm_9O, Sm 9], impl: "acme.k:f", when: [{module: 3}, torch_cudda]}\n'
+            '    - {device: [cuda, Cuda, cudaa], impl: "acme.k:f", artifact: natve}\n',
+        },
+        [
+            "b.yaml:6:7 RG203",
+            "b.yaml:6:28 RG301",
+            "b.yaml:6:41 RG304",
+            "b.yaml:7:7 RG203",
+            "b.yaml:7:27 RG304",
+            "b.yaml:8:36 RG301",
+            "b.yaml:8:43 RG205",
+            "b.yaml:8:84 RG202",
+            "b.yaml:8:88 RG304",
+            "b.yaml:9:23 RG205",
+            "b.yaml:9:29 RG305",
+            "b.yaml:9:65 RG204",
+        ],
+    ),
+    "a backend that is declared twice is judged all the same": (
+        {
+            "a": f"{BACKEND}  flow_match_step: [{GOOD_ROW}]\n",
+            "b": BACKEND
+            + '  flow_match_step: [{device: cudaa, impl: "acme.k:f"}, {device: cpu, arch: q, impl: "acme.k:f"}]\n',
+        },
+        ["b.yaml:2:10 RG309", "b.yaml:5:30 RG305", "b.yaml:5:76 RG301"],
+    ),
+    "cells of a target that does not exist do not collide": (
+        {
+            "a": BACKEND + "  flow_match_step:\n"
+            '    - {device: cuda, arch: [sm_80, gfx942], impl: "acme.k:f"}\n'
+            '    - {device: [cuda, rocm], arch: gfx942, impl: "acme.k:f"}\n'
+            '    - {device: cudaa, impl: "acme.k:f"}\n'
+            '    - {device: cudaa, impl: "acme.k:f"}\n',
+        },
+        ["a.yaml:6:36 RG301", "a.yaml:7:36 RG301", "a.yaml:8:16 RG305", "a.yaml:9:16 RG305"],
     ),
     "a faulty predicate is still known": (
         {"a": HEAD + "predicates: {p: {oss: linux}}\n", "b": HEAD + "predicates: {q: {not: p}}\n"},
@@ -316,6 +485,7 @@ profiles:
     assert placed(merged(files(tmp_path, a=text), builtin=True)) == [
         "a.yaml:4:17 RG304",
         "a.yaml:6:16 RG102",
+        "a.yaml:6:31 RG202",
         "a.yaml:7:30 RG202",
         "a.yaml:8:3 RG101",
         "a.yaml:10:3 RG205",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Run = Callable[..., tuple[int, str, str]]
 
-SCHEMA = "schemas/manifest.schema.json"
+SCHEMA = "schemas/workspace.schema.json"
 
 
 @pytest.fixture
@@ -143,12 +143,15 @@ class TestWhatIsWritten:
 
     def test_a_second_backend_shares_the_schema(self, run: Run, tmp_path: Path) -> None:
         run("new", "backend", "acme")
-        before = (tmp_path / SCHEMA).read_bytes()
         code, out, _ = run("new", "backend", "other")
         assert code == 0
-        assert SCHEMA not in out
-        assert (tmp_path / SCHEMA).read_bytes() == before
-        assert run("check", "--strict", "acme/manifests", "other/manifests", "--select", "RG9")[:2] == (0, "")
+        assert "  rung check --strict acme/manifests other/manifests " in out
+        assert json.loads((tmp_path / SCHEMA).read_text("utf-8"))["x-manifests"] == [
+            "../acme/manifests",
+            "../other/manifests",
+        ]
+        for paths in (["acme/manifests"], ["other/manifests"], ["acme/manifests", "other/manifests"]):
+            assert run("check", "--strict", *paths)[:2] == (0, "")
 
     def test_another_root_is_written_below(self, run: Run, tmp_path: Path) -> None:
         (tmp_path / "deep/er").mkdir(parents=True)
@@ -157,6 +160,86 @@ class TestWhatIsWritten:
         assert "next in deep/er:" in out
         assert {path.partition("/")[0] for path in tree(tmp_path)} == {"deep"}
         assert run("check", "--strict", "--root", "deep/er", "deep/er/acme/manifests")[:2] == (0, "")
+
+
+OPS = """\
+# yaml-language-server: $schema=../schemas/workspace.schema.json
+manifest: 1
+ops:
+  attention:
+    summary: Attention.
+    signature: "(q: array, k: array) -> array"
+    reference: "ours.ops:attention"
+    cases: "ours.ops:cases"
+    tolerance: {float32: {rtol: 1.0e-5, atol: 1.0e-5}}
+"""
+OURS = """\
+def attention(q, k):
+    return q + k
+
+
+def cases(dtype, rng):
+    yield (rng.random(3, dtype), rng.random(3, dtype)), {}
+"""
+
+
+@pytest.fixture
+def repository(run: Run, tmp_path: Path) -> Path:
+    """Give a directory with an op of its own; its schema is written."""
+    for path, text in {"m/ops.yaml": OPS, "ours/__init__.py": "", "ours/ops.py": OURS}.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text, "utf-8")
+    run("schema", "m")
+    return tmp_path
+
+
+class TestAWorkspaceOfItsOwn:
+    @pytest.mark.parametrize(
+        ("configured", "flags"),
+        [
+            ('manifests = ["m"]\nallow = ["ours"]', ""),
+            ('manifests = ["m"]', ""),
+            ('manifests = ["m", "later"]', ""),
+            ("", "--manifests m"),
+            ("", "--manifests m/ops.yaml"),
+            ('allow = ["ours"]', "--manifests m"),
+        ],
+        ids=["configured", "nothing allowed", "a directory to come", "named", "a file", "named and allowed"],
+    )
+    def test_its_ops_are_known_and_the_next_commands_work(
+        self, run: Run, repository: Path, configured: str, flags: str
+    ) -> None:
+        (repository / "pyproject.toml").write_text(f"[tool.rung]\n{configured}\n", "utf-8")
+        code, out, err = run("new", "backend", "flashx", "--op", "attention", *flags.split())
+        assert (code, err) == (0, "")
+        check, _, explain = (line.partition("#")[0].split() for line in out.splitlines() if line.startswith("  "))
+        assert run(*check[1:])[:2] == (0, "")
+        code, out, err = run(*explain[1:])
+        assert (code, "flashx/attention@cpu.numpy#default" in out) == (0, True), out + err
+        ast.parse((repository / "tests/test_flashx.py").read_text("utf-8"))
+
+    def test_the_generated_test_knows_it_too(self, run: Run, repository: Path) -> None:
+        run("new", "backend", "flashx", "--op", "attention", "--manifests", "m")
+        code, out = tried(repository)
+        assert code == 1
+        assert "NotImplementedError: write flashx.kernels.attention" in out
+
+    def test_one_that_holds_the_new_directory_is_named_alone(self, run: Run, repository: Path) -> None:
+        (repository / SCHEMA).unlink()
+        code, out, _ = run("new", "backend", "flashx", "--op", "attention", "--manifests", ".")
+        assert code == 0
+        assert json.loads((repository / SCHEMA).read_text("utf-8"))["x-manifests"] == [".."]
+        check = next(line for line in out.splitlines() if "rung check" in line).partition("#")[0].split()
+        assert check[1:] == ["check", "--strict", "."]
+        assert run(*check[1:])[:2] == (0, "")
+
+    def test_one_with_errors_is_to_be_repaired_first(self, run: Run, repository: Path) -> None:
+        (repository / "m/ops.yaml").write_text(OPS.replace("signature", "sgnature"), "utf-8")
+        before = tree(repository)
+        code, out, err = run("new", "backend", "flashx", "--op", "attention", "--manifests", "m")
+        assert (code, out) == (2, "")
+        assert "(`rung check m` shows them)" in err
+        assert tree(repository) == before
 
 
 class TestTheGeneratedTest:
@@ -202,7 +285,9 @@ class TestWhatIsRefused:
             ("a/b", "`a/b` is no name"),
             ("..", "`..` is no name"),
             ("caf\N{LATIN SMALL LETTER E WITH ACUTE}", "is no name"),
-            ("x" * 65, "is no name"),
+            ("x" * 65, "has 65 characters: a name has at most 64"),
+            ("X" * 3000, "has 3000 characters"),
+            *((word, "is no name to YAML") for word in ("on", "off", "true", "false", "null", "no", "yes", "y", "n")),
             ("lambda", "means something else to Python"),
             ("nul", "means something else to Windows"),
             ("com1", "means something else to Windows"),
@@ -232,6 +317,12 @@ class TestWhatIsRefused:
             ("--kind vae --arch x86_64", "components have none"),
             ("--device accel --arrays torch", "callers on `accel` hold numpy"),
             ("--arrays jax", "invalid choice"),
+            ("--device cuda --device rocm", "`cuda` and `rocm`: a backend starts with one"),
+            ("--device cpu --device cuda", "`cpu` and `cuda`: a backend starts with one"),
+            ("--arch sm_90 --arch sm_80", "`sm_90` and `sm_80`: a backend starts with one"),
+            ("--arrays numpy --arrays torch", "`numpy` and `torch`: a backend starts with one"),
+            ("--output .", "is a directory"),
+            ("--manifests nowhere", "no such file or directory"),
             ("--root nowhere", "no such directory"),
         ],
     )
@@ -270,6 +361,22 @@ class TestWhatIsRefused:
         assert code == 2
         assert "no space left" in err
         assert tree(tmp_path) == {}
+
+    @pytest.mark.parametrize("linked", ["tests", "schemas", "acme"])
+    def test_nothing_is_written_through_a_link_that_leads_out(
+        self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, linked: str
+    ) -> None:
+        for folder in ("in", "out"):
+            (tmp_path / folder).mkdir()
+        try:
+            (tmp_path / "in" / linked).symlink_to(tmp_path / "out", target_is_directory=True)
+        except OSError:
+            pytest.skip("no links here")
+        monkeypatch.chdir(tmp_path / "in")
+        code, out, _ = run("new", "backend", "acme")
+        assert (code, out) == (2, "")
+        assert [*(tmp_path / "out").iterdir()] == []
+        assert [path.name for path in (tmp_path / "in").iterdir()] == [linked]
 
     def test_new_alone_shows_what_there_is(self, run: Run) -> None:
         code, out, _ = run("new")

@@ -15,8 +15,9 @@ from urllib.parse import unquote
 import pytest
 from sarif_pydantic import Sarif  # type: ignore[import-untyped]
 
-from rung.cli import main
-from rung.cli.report import FORMATS, Report, render
+from calling import rung
+from rung.cli.findings import Report
+from rung.cli.report import FORMATS, render
 from rung.diagnostics import Problem, Where
 from rung.rulebook import rulebook
 
@@ -48,15 +49,6 @@ def _at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("GITHUB_WORKSPACE", "GITHUB_BASE_REF", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
-
-
-def rung(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
-    try:
-        code = main([str(a) for a in arguments])
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def problem(path: str = "m/acme.yaml", line: int = 5, **more: Any) -> Problem:
@@ -102,6 +94,10 @@ class TestEveryFormat:
         assert counted[form]() == shown
         assert (f"{2 - shown} more not shown (--max-diagnostics)" in err) == (shown < 2)
         assert "2 errors, 0 warnings" in err
+        if form == "json":
+            assert json.loads(out).get("not_shown", 0) == 2 - shown
+        if form == "sarif":
+            assert json.loads(out)["runs"][0]["properties"] == {"notShown": 2 - shown}
 
     @pytest.mark.parametrize("form", FORMATS)
     def test_goes_to_a_file_when_it_is_told_to(
@@ -486,6 +482,12 @@ class TestSarif:
     def test_a_message_makes_no_link(self) -> None:
         (result,) = self.results(problem(message="unknown `[x](http://example.org)`"))
         assert "](" not in result.message.text
+
+    def test_a_message_has_no_placeholder(self) -> None:
+        related = ((Where("m/b.yaml", 7), "as {1}"),)
+        (result,) = self.results(problem(message="unknown `{0}`", hint="write {x: 1}", related=related))
+        assert result.message.text == "unknown `{{0}}`\nwrite {{x: 1}}"
+        assert result.related_locations[0].message.text == "as {{1}}"
 
     def marks(self, *problems: Problem) -> list[str]:
         return [result.partial_fingerprints["rung/v1"] for result in self.results(*problems)]

@@ -6,10 +6,11 @@ import pytest
 
 from judging import BUILTIN, concise
 from rung import rules
-from rung.manifest import Unit, merge
+from rung.manifest import merge
 from rung.rules import check, references
 from rung.rules.predicates import MAX_LEVELS, MAX_NODES
-from rung.rules.table import _signature_fault
+from rung.rules.table import _signature_faults
+from rung.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,6 +176,65 @@ def test_an_unknown_arch_of_a_predicate_has_a_short_hint(arch: str, hint: str, t
 
 
 @pytest.mark.parametrize(
+    ("text", "hints"),
+    [
+        (DEVICE + "    archs: {npu_v2: {}, NPU_V2: {}}\npredicates: {p: {arch: npu_v3}}\n", ["did you mean `npu_v2`?"]),
+        (DEVICE + "    archs: {npu_v2: {}, NPU_V2: {}, npu_v9: {runs: [npu_v3]}}\n", ["did you mean `npu_v2`?"]),
+        (
+            DEVICE + "    archs: {npu_v2: {}}\n    targets: {NPU_V2: {only: npu_v2}}\n"
+            "backend: acme\narrays: numpy\nkernels: {o: [{device: npu, arch: npu_v3, impl: a:b}]}\n"
+            "ops: {o: {summary: s, signature: () -> array, reference: a:b}}\n",
+            ["did you mean `npu_v2`?"],
+        ),
+        (
+            HEAD + "kinds: {Vae: {summary: s}}\nbackend: acme\narrays: numpy\n"
+            "components: {vae_2: [{device: cpu, impl: a:b}]}\n",
+            ["declare it under `kinds:`; none is declared", "known: none"],
+        ),
+    ],
+    ids=["atom", "runs", "row", "kind"],
+)
+def test_what_was_rejected_is_not_suggested(text: str, hints: list[str], tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
+    whole = merge([Unit(tmp_path / "a.yaml", "a.yaml", None, "these")])
+    check(whole)
+    said = [p.hint for p in whole.problems if p.code in ("RG301", "RG302")]
+    assert said[0] == hints[0]
+    assert not any("NPU_V2" in hint or "Vae" in hint for hint in said)
+
+
+@pytest.mark.parametrize(
+    ("text", "findings"),
+    [
+        ("requires: {module: {name: cuda, dist: cuda-python}}\n", 0),
+        ("requires: {module: npu}\nkernels: {flow_match_step: [{device: cpu, impl: 'npu.k:f'}]}\n", 0),
+        ("requires: {module: npu}\n", 1),
+        ("requires: {module: acme}\n", 0),
+    ],
+    ids=["named-with-its-distribution", "bound-too", "a-device", "no-device"],
+)
+def test_a_module_of_the_name_of_a_device(text: str, findings: int, judge: Judge) -> None:
+    found = judge(DEVICE + "backend: acme\narrays: numpy\n" + text)
+    assert [line.split()[1] for line in found] == ["RG205"] * findings
+
+
+@pytest.mark.parametrize(
+    ("name", "legal"),
+    [
+        ("ACME_HOME", True),
+        ("ProgramFiles(x86)", True),
+        ("acme.home", True),
+        ("A B", False),
+        ("A,B", False),
+        ("$A", False),
+    ],
+)
+def test_names_of_variables(name: str, legal: bool, judge: Judge) -> None:
+    found = judge(HEAD + f'predicates: {{p: {{env: "{name}"}}}}\n')
+    assert [line.split()[1] for line in found] == ([] if legal else ["RG205"])
+
+
+@pytest.mark.parametrize(
     ("signature", "fault"),
     [
         ("()  -> array", ""),
@@ -185,28 +245,65 @@ def test_an_unknown_arch_of_a_predicate_has_a_short_hint(arch: str, hint: str, t
         ("(x: array, /, *, x: int = 3) -> array", "two arguments are named `x`"),
         ("(x: array)", "the result has no type"),
         ("(x) -> array", "`x` has no type"),
-        ("(x: Tensor) -> array", "`x` has type `Tensor`, which no signature may use"),
-        ("(x: array) -> list", "the result has type `list`, which no signature may use"),
+        ("(x: Tensor) -> array", "`x` has illegal type `Tensor`"),
+        ("(x: array) -> list", "the result has illegal type `list`"),
         ("(x: array[int]) -> array", "`x` has a type that no signature may use"),
         ("(x: 'array') -> array", "`x` has a type that no signature may use"),
         ("(x: array & None) -> array", "`x` has a type that no signature may use"),
         ("(x: (lambda: array)) -> array", "`x` has a type that no signature may use"),
         ("(*x: array) -> array", "`*args` and `**kwargs` are not allowed"),
         ("(**x: array) -> array", "`*args` and `**kwargs` are not allowed"),
-        ("(x: array = f()) -> array", "a default is a number, a text, True, False or None"),
-        ("x: array -> array", "not a Python signature"),
+        ("(x: array = f()) -> array", "`x`: a default is a number, a text, True, False or None"),
         ("2(x: array) -> array", "not a Python signature"),
         ("(x: array) -> array: ...\ndef f()", "not a Python signature"),
         ("(x: array) -> array: #", "not a Python signature"),
         ("(x: array = '\\d') -> array", ""),
-        ("(x: array = 1if 1else 0) -> array", "a default is a number, a text, True, False or None"),
-        ("(" * 1000, "not a Python signature"),
+        ("(x: array, y: int = None) -> array", "the default of `y` is no `int`"),
+        ("(x: array, *, y: int = 1.5) -> array", "the default of `y` is no `int`"),
+        ("(x: array, y: float = 1, *, z: float = -1) -> array", ""),
+        ("(x: array, y: str = 1) -> array", "the default of `y` is no `str`"),
+        ("(x: array, y: bool = 1) -> array", "the default of `y` is no `bool`"),
+        ("(x: array, y: int = True) -> array", "the default of `y` is no `int`"),
+        ("(x: array, y: int | None | str = 'a', z: None | int = None) -> array", ""),
+        ("(x: array, y: tuple[int, int] = 1) -> array", "the default of `y` is no `tuple[int, int]`"),
+        ("(x: array, y: tuple[int, int] | None = None) -> array", ""),
+        ("(x: array = None) -> array", "the default of `x` is no `array`"),
+        ("(x: array = b'') -> array", "`x`: a default is a number, a text, True, False or None"),
+        ("(x: array, y: float = -'a') -> array", "`y`: a default is a number, a text, True, False or None"),
+        ("(x: array, y: bool = not True) -> array", "`y`: a default is a number, a text, True, False or None"),
+        ("(x: array = 1if 1else 0) -> array", "`x`: a default is a number, a text, True, False or None"),
         ("(x: " + "array | " * 500 + "None) -> array", ""),
-        ("\0", "not a Python signature"),
     ],
 )
 def test_signatures(signature: str, fault: str) -> None:
-    assert _signature_fault(signature) == fault
+    assert list(_signature_faults(signature)) == ([fault] if fault else [])
+
+
+def test_every_fault_of_a_signature_is_found() -> None:
+    found = list(_signature_faults("(x: Tensor, y, x: array, *, z: int = None, w: str = []) -> list"))
+    assert found == [
+        "`x` has illegal type `Tensor`",
+        "`y` has no type",
+        "two arguments are named `x`",
+        "the default of `z` is no `int`",
+        "`w`: a default is a number, a text, True, False or None",
+        "the result has illegal type `list`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("signature", "reason"),
+    [
+        ("x: array -> array", "expected"),
+        ("(x: array, y: int = 1, z: array) -> array", "default"),
+        ("(" * 1000, ""),
+        ("\0", "null bytes"),
+    ],
+)
+def test_what_python_says_of_a_signature_is_passed_on(signature: str, reason: str) -> None:
+    (fault,) = _signature_faults(signature)
+    assert fault.startswith("not ")
+    assert reason in fault
 
 
 @pytest.mark.parametrize(
@@ -290,4 +387,5 @@ def test_one_rule_reports_no_more_than_a_limit(judge: Judge, monkeypatch: pytest
     monkeypatch.setattr(rules, "MAX_FINDINGS", 5)
     rows = "".join(f"  op_{i}: [{{device: nope, impl: a:b}}]\n" for i in range(20))
     found = judge(BACKEND + rows)
-    assert sorted(line.split()[1] for line in found) == ["RG302"] * 5 + ["RG305"] * 5
+    assert sorted(line.split()[1] for line in found) == ["RG004"] * 2 + ["RG302"] * 5 + ["RG305"] * 5
+    assert sum("more than 5 findings of one rule" in line for line in found) == 2

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ from rung.cli import main
 from rung.diagnostics import Problems
 from rung.resources import data_dir
 from rung.rules.values import SYSTEMS
-from rung.schemas import FACTS, MANIFEST, SOURCES, WORKSPACE, schemas, texts, workspace_schema
+from rung.schemas import FACTS, MANIFEST, MAX_BYTES, SOURCES, WORKSPACE, read_schema, schemas, texts, workspace_schema
 from rung.source import read_path
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ NAMES = (MANIFEST, FACTS, WORKSPACE)
 # near miss of an open list, and what only the device knows.
 BEYOND_A_SCHEMA = {
     "RG202-file", "RG202-signature", "RG202-signature-syntax", "RG202-version",
-    "RG204-artifact-of-target", "RG204-cpu-flag", "RG204-machine",
+    "RG204-artifact-of-target", "RG204-cpu-flag", "RG204-flags-in-one-text", "RG204-machine", "RG205-device-as-module",
+    "RG205-distribution",
 }  # fmt: skip
 
 # Bad fixtures that the workspace schema rejects, and the plain one does not: names that nobody declares.
@@ -47,7 +49,7 @@ UNKNOWN_NAMES = [
 
 @cache
 def written() -> dict[str, str]:
-    return texts(judged(), SCHEMAS)
+    return texts(judged(), [BUILTIN], SCHEMAS)
 
 
 @cache
@@ -115,7 +117,7 @@ def test_shipped_manifests_fit_the_schema_of_the_workspace(path: Path) -> None:
 
 @pytest.mark.parametrize("directory", [p.parent for p in GOOD], ids=lambda p: p.name)
 def test_good_manifests_fit_the_schema_of_their_own_workspace(directory: Path) -> None:
-    schema = Draft202012Validator(workspace_schema(judged(*parts(directory, "good.yaml")), directory))
+    schema = Draft202012Validator(workspace_schema(judged(*parts(directory, "good.yaml")), (), directory))
     for path in parts(directory, "good.yaml"):
         assert faults(path, schema) == []
 
@@ -138,7 +140,7 @@ def test_the_schema_rejects_bad_shapes(directory: Path) -> None:
 @pytest.mark.parametrize("name", UNKNOWN_NAMES)
 def test_the_schema_of_a_workspace_rejects_names_nobody_declares(name: str) -> None:
     bad = BAD / name / "bad.yaml"
-    schema = Draft202012Validator(workspace_schema(judged(*parts(BAD / name, "bad.yaml")), BAD / name))
+    schema = Draft202012Validator(workspace_schema(judged(*parts(BAD / name, "bad.yaml")), (), BAD / name))
     assert faults(bad, validator(MANIFEST)) == []
     assert faults(bad, schema)
 
@@ -226,7 +228,7 @@ profiles:
 def known(text: str, write: Write) -> dict[str, Any]:
     """Give the lists of names in the schema of a workspace that has one manifest more."""
     root = write({"acme.yaml": text})
-    return workspace_schema(judged(root / "acme.yaml"), root)["$defs"]  # type: ignore[no-any-return]
+    return workspace_schema(judged(root / "acme.yaml"), (), root)["$defs"]  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
@@ -286,12 +288,23 @@ def test_names_restrict_only_where_all_are_known(fault: str, firm: bool, write: 
     assert ("known_devices" in known(text, write)) == firm
 
 
-def test_archs_are_only_suggested_where_a_device_was_rejected(write: Write) -> None:
-    defs = known(ACME.replace("arrays: [numpy]", "arrays: numpy"), write)
-    one, _ = defs["KernelModel"]["properties"]["arch"]["anyOf"]
+@pytest.mark.parametrize(
+    ("right", "wrong", "firm"),
+    [
+        ("arrays: [numpy]", "arrays: numpy", True),
+        ("archs: {np_1: {}, np_2: {products: [Two]}}", "archs: 7", False),
+        ("np_1: {}", "np_1: 7", False),
+        ("{np2: np_2}", "7", False),
+        ("npu: {summary", "npu: 7\n  npu2: {summary", False),
+    ],
+    ids=["what names no arch", "all archs", "one arch", "all aliases", "a device"],
+)
+def test_archs_are_only_suggested_where_some_were_rejected(right: str, wrong: str, firm: bool, write: Write) -> None:
+    defs = known(ACME.replace(right, wrong), write)
+    one, *_ = defs["KernelModel"]["properties"]["arch"]["anyOf"]
     assert "npu" in defs["known_devices"]["enum"]
-    assert "known_targets" not in defs
-    assert "sm_90" in one["examples"]
+    assert ("known_targets" in defs) == firm
+    assert firm or "sm_90" in one["examples"]
 
 
 # --- The command
@@ -371,9 +384,58 @@ def test_what_cannot_be_done_is_a_usage_error(where: str, write: Write, capsys: 
     assert run(*paths, "--root", str(root), capsys=capsys)[0] == 2
 
 
-def test_the_builtin_manifests_are_a_source_only_where_nothing_else_is(tmp_path: Path) -> None:
+def test_what_merely_came_along_is_no_source(tmp_path: Path) -> None:
     assert json.loads(written()[WORKSPACE])[SOURCES] == ["../manifests"]
     (tmp_path / "acme.yaml").write_text(ACME)
     whole = judged(tmp_path / "acme.yaml")
-    assert BUILTIN in whole.units
-    assert json.loads(texts(whole, tmp_path / "schemas")[WORKSPACE])[SOURCES] == ["../acme.yaml"]
+    named = [unit for unit in whole.units if unit != BUILTIN]
+    assert json.loads(texts(whole, named, tmp_path / "schemas")[WORKSPACE])[SOURCES] == ["../acme.yaml"]
+
+
+# --- What was written
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_json", "made_from"),
+    [
+        (WORKSPACE, '{"x-manifests": ["../m", "a\\u0000b", "\\ud800"]}', True, ["m"]),
+        (WORKSPACE, '{"x-manifests": ["../m", 7]}', True, []),
+        (WORKSPACE, '{"x-manifests": "../m"}', True, []),
+        (WORKSPACE, "[" * 100_000, False, []),
+        (WORKSPACE, "<<<<<<< HEAD", False, []),
+        (MANIFEST, b"\xff\xfe", False, []),
+        ("other.json", "{}", None, []),
+        ("other.json", "Generated by `rung schema`", False, []),
+        (WORKSPACE, b" " * (MAX_BYTES + 1), None, []),
+    ],
+    ids=["odd paths", "no paths", "no list", "deep", "a conflict", "no text", "another", "marked", "huge"],
+)
+def test_any_file_can_be_asked_whether_it_is_a_schema_of_ours(
+    tmp_path: Path, name: str, content: str | bytes, is_json: bool | None, made_from: list[str]
+) -> None:
+    (tmp_path / "schemas").mkdir()
+    path = tmp_path / "schemas" / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    found = read_schema(path)
+    assert (found.is_json if found else None) == is_json
+    assert [source.name for source in (found.made_from if found else ())] == made_from
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_is_no_schema_and_is_not_replaced(
+    write: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(write({"m/acme.yaml": ACME, "schemas/x": ""}))
+    os.mkfifo(f"schemas/{WORKSPACE}")
+    assert read_schema(Path(f"schemas/{WORKSPACE}")) is None
+    code, _, err = run("m", capsys=capsys)
+    assert (code, err) == (2, f"rung: not a regular file: schemas/{WORKSPACE}\n")
+    assert not Path("schemas", MANIFEST).exists()
+
+
+def test_without_manifests_the_command_says_how_it_is_called(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run("--root", str(tmp_path), capsys=capsys)
+    assert code == 2
+    assert "`rung schema PATH`" in err

@@ -101,7 +101,7 @@ FAULTS = [
     pytest.param("requires: {env: [A]}\n", ["2:17 RG202 `env` must be a mapping"], id="env-list"),
     pytest.param("requires: {os: Linux}\n", ["2:16 RG205 `Linux`"], id="os-capital"),
     pytest.param("requires: {cpu: []}\n", ["2:17 RG206 `cpu` is empty"], id="no-flags"),
-    pytest.param("requires: {}\n", ["2:11 RG203 a predicate has one key besides `why`, here is none"], id="no-atom"),
+    pytest.param("requires: {}\n", ["2:1 RG203 a predicate has one key besides `why`, here is none"], id="no-atom"),
     pytest.param("requires: {os: linux, device: cuda}\n", ["2:11 RG207 a predicate has one key"], id="two-atoms"),
     pytest.param("requires:\n  os: linux\n  device: cuda\n", ["2:1 RG207"], id="two-atoms-block"),
     pytest.param("requires: [{oss: linux}, {os: 1}]\n", ["2:13 RG201 unknown key `oss`", "2:31 RG103"], id="list-form"),
@@ -113,7 +113,7 @@ FAULTS = [
     pytest.param("predicates: {p: 1}\n", ["2:17 RG202 `p` must be a mapping, not `1`"], id="predicate-a-number"),
     pytest.param(
         "devices: {d: {summary: s, arrays: [numpy], targets: {a: {}, b: {only: x, family: [z]}}}}\n",
-        ["2:57 RG203 a target says", "2:64 RG207 `only` and `family`"],
+        ["2:54 RG203 a target says", "2:64 RG207 `only` and `family`"],
         id="targets",
     ),
     pytest.param(

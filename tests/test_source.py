@@ -334,3 +334,59 @@ class TestPaths:
         problems = Problems()
         assert read_path("/dev/zero", "shown.yaml", problems) is None
         assert [p.code for p in problems] == ["RG004"]
+
+
+@pytest.mark.parametrize("events", LOADERS)
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: {b: \u201cx, y\u201d}\n", ["1 RG107"]),
+        ("a: {b\uff1a {c: d}}\n", ["1 RG107"]),
+        ("a:\n\u00a0 b: c\n", ["2 RG107"]),
+        ("a:\n  b:\n\u00a0   c: yes\n", ["3 RG107", "3 RG102"]),
+        ("a:\nb:\n\u00a0 c: d\n", ["1 RG108", "3 RG107"]),
+        ("a: b\n\u00a0 c: d\n", ["2 RG107"]),
+        ("\u00e9: 1\na: {b: [}\n", ["1 RG107", "2 RG002"]),
+        ("\u00e9:\n", ["1 RG107"]),
+    ],
+)
+def test_a_character_of_another_kind_is_reported_once(text: str, expected: list[str], events: Any) -> None:
+    assert codes(text, events) == expected
+
+
+@pytest.mark.parametrize("events", LOADERS)
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (r'a: "x\u202ey"', r"remove the escape `\u202e`"),
+        (r'a: "\\ \t\0 \x00"', r"remove the escape `\0`"),
+        (r'a: "\U0000202e"', r"remove the escape `\U0000202e`"),
+        (r'a: "\N"', r"remove the escape `\N`"),
+        ('# \u00e9\na: "\u00e9 \\e"', r"remove the escape `\e`"),
+    ],
+)
+def test_the_escape_of_a_control_character_is_named(text: str, hint: str, events: Any) -> None:
+    problems = Problems()
+    read(text.encode(), "x", problems, events=events)
+    assert [(p.code, p.hint) for p in problems] == [("RG805", hint)]
+
+
+@pytest.mark.parametrize("events", LOADERS)
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        (r'a: "C:\data"', "a backslash is written"),
+        (r'a: "C:\users"', "a backslash is written"),
+        (r'a: "\UFFFFFFFF"', "a backslash is written"),
+        ("a: {b: c: d}\n", "or remove the blank behind the colon"),
+        ("a: {b: 'it's'}\n", "behind its closing quote"),
+        ("a: {b: {c: d} e: f}\n", "put a comma"),
+        ("a: [b c [d]]\n", "close the bracket or the quote before it"),
+        ("a:\n  b: c\n\u00a0 d\n", "a blank of another kind"),
+        ("a: {b: c", "close the bracket"),
+    ],
+)
+def test_what_broke_the_syntax_is_said(text: str, part: str, events: Any) -> None:
+    problems = Problems()
+    read(text.encode(), "x", problems, events=events)
+    assert [(p.code, part in p.hint) for p in problems] == [("RG002", True)], problems.found[0].full()

@@ -43,9 +43,10 @@ from rung.registry import (
     resolved_source,
 )
 from rung.resolve import Fall, Resolution, Rung
+from rung.resources import VERSION
 from rung.table import Table
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "COMPONENTS",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from rung import lattice
 from rung.bind import root_of
 from rung.diagnostics import ManifestError
-from rung.entries import AXES, DEFAULT, REFERENCE, Backend, Cell, Expression, Kind, LocalRow, Op, Profile
-from rung.manifest import Manifests, Unit, collector_paused, merge
+from rung.entries import AXES, DEFAULT, REFERENCE, Backend, Cell, Expression, Kind, LocalRow, Op, Profile, cell_id
+from rung.manifest import Manifests, collector_paused, merge
 from rung.predicates import describe
 from rung.rules import check
 from rung.rules.safety import paths
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rung.manifest import CellEntry
     from rung.models import ExpressionModel, OpModel, Tolerance
+    from rung.units import Unit
 
 __all__ = ["compile_manifests", "compile_units"]
 
@@ -133,7 +134,7 @@ def _op(model: OpModel, name: str, whole: Manifests) -> Op:
 
 def _reference(op: Op) -> Cell:
     return Cell(
-        id=f"{REFERENCE}/{op.name}@{_CPU}.{_NUMPY}#{DEFAULT}",
+        id=cell_id(REFERENCE, op.name, _CPU, _NUMPY, DEFAULT),
         backend=REFERENCE,
         serves=op.name,
         device=_CPU,

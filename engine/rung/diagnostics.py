@@ -278,7 +278,7 @@ def warn(message: str, category: type[RungWarning] = RungWarning) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "rung":
         frame = frame.f_back
         level += 1
-    shown = "\n".join(printable(line) for line in message.splitlines())
+    shown = "\n".join(printable(line) for line in message.split("\n"))
     warnings.warn(shown, category, stacklevel=level)
 
 

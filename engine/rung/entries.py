@@ -33,6 +33,7 @@ __all__ = [
     "Pattern",
     "Profile",
     "Target",
+    "cell_id",
 ]
 
 DEFAULT: Final = "default"
@@ -100,6 +101,11 @@ class Device:
     targets: Mapping[str, Target] = field(default_factory=dict)
     jit: Jit | None = None
     portable: tuple[str, ...] = ()
+
+
+def cell_id(backend: str, serves: str, device: str, arch: str | None, variant: str) -> str:
+    """Give the id of a cell, `backend/op@device.arch#variant`; of a component's, which has no arch, without it."""
+    return f"{backend}/{serves}@{device}#{variant}" if arch is None else f"{backend}/{serves}@{device}.{arch}#{variant}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rung.diagnostics import ManifestError, Problem, closest, did_you_mean, warn
+from rung.diagnostics import ManifestError, Problem, Problems, closest, did_you_mean, warn
 from rung.resources import data_dir
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from rung.entries import LocalRow
     from rung.facts import Facts
-    from rung.manifest import Unit
     from rung.table import Table
+    from rung.units import Unit
 
 __all__ = [
     "BUILTIN_ROOTS",
@@ -40,6 +40,8 @@ __all__ = [
 ]
 
 BUILTIN_ROOTS: Final = frozenset({"rung", "rung_backends"})
+SHIPPED: Final = "table.json"
+"""The compiled table of the built-in manifests, which lies beside them."""
 ENTRY_POINT_GROUP: Final = "rung.manifests"
 VARIABLES: Final = ("RUNG_DISABLE", "RUNG_PLUGINS", "RUNG_PROFILE")
 """The environment variables rung reads."""
@@ -51,7 +53,7 @@ _publish = threading.Lock()
 
 def builtin_unit(base: Path | None = None) -> Unit:
     """Give the unit of the manifests rung ships, shown relative to `base` (by default the working directory)."""
-    from rung.manifest import Unit
+    from rung.units import Unit
 
     path = data_dir("manifests")
     shown = _shown(path, base)
@@ -73,7 +75,7 @@ def units_of(
 
     Raise ManifestError for a path that does not exist or holds no manifest.
     """
-    from rung.manifest import Unit, manifest_files
+    from rung.units import Unit, manifest_files
 
     out: list[Unit] = []
     for given in paths:
@@ -81,9 +83,10 @@ def units_of(
         if not path.exists():
             raise ManifestError([Problem("RG001", None, f"no such file or directory: {given}")])
         unit = Unit(path, _shown(path, base), roots, f"the manifests in {_shown(path, base)}")
-        if not manifest_files(unit):
+        problems = Problems()
+        if not manifest_files(unit, problems):
             hint = "a manifest is a file ending in .yaml or .yml"
-            raise ManifestError([Problem("RG001", None, f"no manifest in {given}", hint)])
+            raise ManifestError([*problems] or [Problem("RG001", None, f"no manifest in {given}", hint)])
         if not any(unit.path.resolve() == other.path.resolve() for other in out):
             out.append(unit)
     return out
@@ -94,20 +97,39 @@ def load(
     *,
     allow: Iterable[str] = (),
     builtin: bool = True,
+    compiled: str | os.PathLike[str] | None = None,
 ) -> Table:
     """Compile the manifests in `paths` (directories or files), with the built-in ones unless `builtin=False`.
 
-    `allow` names the top-level packages these manifests may bind besides rung's own. Installed plugins are not
+    `allow` names the top-level packages these manifests may bind besides rung's own. `compiled` is a file that
+    `rung compile` wrote for these paths: it is read instead as long as no manifest changes. Installed plugins are not
     part of it. Changes no global state. Raise ManifestError with every fault found.
     """
-    from rung.compile import compile_units
-
     named = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     own = builtin_unit()
     allowed = frozenset([allow] if isinstance(allow, str) else allow)
     units = units_of(named, BUILTIN_ROOTS | allowed)
     if builtin and not any(unit.path.resolve() == own.path.resolve() for unit in units):
         units.insert(0, own)
+    return _table_of(units, None if compiled is None else Path(compiled))
+
+
+def _table_of(units: list[Unit], compiled: Path | None = None) -> Table:
+    """Give the table of units: the one that was compiled before if it is fresh, else made anew."""
+    from rung.compiled import fault, read
+
+    own = builtin_unit()
+    if compiled is None and [unit.path for unit in units] == [own.path]:
+        compiled = own.path / SHIPPED
+    table = read(compiled, units) if compiled is not None else None
+    if table is not None:
+        return table
+    if compiled is not None and compiled != own.path / SHIPPED:
+        import logging
+
+        logging.getLogger("rung").info("%s %s: the manifests are compiled again", compiled, fault(compiled, units))
+    from rung.compile import compile_units
+
     return compile_units(units)
 
 
@@ -140,15 +162,13 @@ def extend_default_table(rows: Iterable[LocalRow]) -> None:
 
 
 def _compile_default() -> tuple[Table, list[Unit]]:
-    from rung.compile import compile_units
-
     base = [builtin_unit()]
     plugins = plugin_units()
     units = [*base, *(unit for _, unit in plugins)]
     # Leave out as a whole each distribution that owns a fault, until the rest fits together.
     while True:
         try:
-            return compile_units(units), units
+            return _table_of(units), units
         except ManifestError as error:
             owners = {owner for owner, unit in plugins if any(_lies_in(problem, unit) for problem in error.problems)}
             if not owners:
@@ -174,7 +194,7 @@ def plugin_units() -> list[tuple[str, Unit]]:
         return []
     from importlib.metadata import entry_points
 
-    from rung.manifest import Unit
+    from rung.units import Unit
 
     out: list[tuple[str, Unit]] = []
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_point_key):

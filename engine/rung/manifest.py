@@ -1,16 +1,15 @@
 """Documents to one validated whole: finding files, validating each, merging them.
 
-Owns what a unit is (a directory of manifests and the packages it may bind), and the merged declarations with their
-places. Judges nothing across entries except that a name is declared once: that is for `rung.rules`.
+Owns the merged declarations with their places. Judges nothing across entries except that a name is declared once: that
+is for `rung.rules`.
 """
 
 from __future__ import annotations
 
 import gc
-import os
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -19,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from pydantic import ValidationError
 
 from rung.bind import LOCAL
-from rung.diagnostics import Problems, Where, printable, shorten
-from rung.entries import Arch, Device, Jit, LocalRow, Pattern, Target
+from rung.diagnostics import Problems, Where, closest, shorten
+from rung.entries import Arch, Device, Jit, LocalRow, Pattern, Target, cell_id
+from rung.mending import NOBODY, ROWS, SECTIONS, Mended, mend
 from rung.models import (
     ComponentModel,
     DeviceModel,
@@ -34,6 +34,7 @@ from rung.models import (
 )
 from rung.shape import bad_places, may_stand_for, validate
 from rung.source import NOWHERE, Document, Node, read, read_path
+from rung.units import Unit, manifest_files
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
@@ -43,9 +44,7 @@ __all__ = [
     "CellEntry",
     "Entry",
     "Manifests",
-    "Unit",
     "collector_paused",
-    "manifest_files",
     "merge",
 ]
 
@@ -58,27 +57,15 @@ Loc = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Unit:
-    """A directory (or single file) of manifests, how it is shown, and the top-level packages it may bind.
-
-    `roots` of None means any: only for a check that imports nothing.
-    """
-
-    path: Path
-    shown: str
-    roots: frozenset[str] | None
-    label: str = ""
-
-
-@dataclass(frozen=True)
 class Entry(Generic[T]):
-    """One declaration: its name, its model and where it stands."""
+    """One declaration: its name, its model and where it stands; `lost` is as of a `BackendEntry`."""
 
     name: str
     model: T
     document: Document
     loc: Loc
     unit: Unit
+    lost: frozenset[Loc] = frozenset()
 
     @property
     def where(self) -> Where:
@@ -88,6 +75,10 @@ class Entry(Generic[T]):
     def at(self, *loc: str | int, key: bool = False) -> Where:
         """Give the place of something inside the entry."""
         return self.document.where((*self.loc, *loc), key=key)
+
+    def has(self, key: str) -> bool:
+        """Say whether the value of a key is what was written, and no stand-in for it."""
+        return (*self.loc, key) not in self.lost
 
 
 @dataclass(frozen=True)
@@ -117,7 +108,7 @@ class BackendEntry:
     @property
     def is_named(self) -> bool:
         """Whether the header says whose rows these are, and what they take."""
-        return self.file.backend is not None and self.file.arrays is not None
+        return self.file.backend is not None and self.file.arrays is not None and ("backend",) not in self.lost
 
     def is_whole(self, *loc: str | int) -> bool:
         """Say whether nothing was taken out of a row, or of anything else in the file."""
@@ -157,6 +148,14 @@ class CellEntry:
         return self.backend.is_whole(self.section, self.serves, self.index)
 
     @property
+    def is_placed(self) -> bool:
+        """Whether the cell is where it was written: no key was taken out that may say device, arch or variant."""
+        if self.is_whole:
+            return True
+        row = (self.section, self.serves, self.index)
+        return {lost[3] for lost in self.backend.lost if lost[:3] == row and len(lost) > 3} <= _ASIDE
+
+    @property
     def where(self) -> Where:
         """The place of the row."""
         return self.backend.at(self.section, self.serves, self.index)
@@ -192,19 +191,26 @@ class Manifests:
 
     def is_unknown(self, name: str, legal: Container[str]) -> bool:
         """Say whether a name is certainly not declared: not even in a file that could not be read."""
-        return name not in legal and not self.is_mentioned(name)
+        return name not in legal and name != NOBODY and not self.is_mentioned(name)
 
     def is_mentioned(self, name: str) -> bool:
         """Say whether a file that could not be read may say something of a name."""
         return self.mentioned is None or name in self.mentioned
 
     def is_lost(self, device: str, name: str) -> bool:
-        """Say whether an arch, target or alias of a device was rejected, so that nothing can be said of its use."""
+        """Say whether an arch or target of a device may have been rejected, so that nothing can be said of its use."""
+        if name == NOBODY or device in self.open_devices:
+            return True
         model = self.devices[device].model
-        return any(
-            name in self.names(f"{key} of {device}") and name not in getattr(model, key)
-            for key in ("archs", "targets", "aliases")
-        )
+        if any(name in self.names(f"{key} of {device}") and name not in getattr(model, key) for key in _NAMING):
+            return True
+        prefix = _lost_prefix(self.devices[device])
+        return prefix is not None and name.startswith(prefix)
+
+    @cached_property
+    def open_devices(self) -> set[str]:
+        """The devices that lost a key which may have named any target."""
+        return {entry.name for entry in self.devices.values() if entry.lost and _is_open(entry)}
 
     @cached_property
     def device_records(self) -> dict[str, Device]:
@@ -224,12 +230,12 @@ class Manifests:
             for op, index, kernel in backend.kernels:
                 for device, written, variant in product(kernel.device, kernel.arch, kernel.variant):
                     arch = self.target(device, written)
-                    cell_id = f"{backend.name}/{op}@{device}.{arch}#{variant}"
-                    out.append(CellEntry(cell_id, backend, op, index, device, arch, variant, kernel))
+                    name = cell_id(backend.name, op, device, arch, variant)
+                    out.append(CellEntry(name, backend, op, index, device, arch, variant, kernel))
             for kind, index, component in backend.components:
                 for device, variant in product(component.device, component.variant):
-                    cell_id = f"{backend.name}/{kind}@{device}#{variant}"
-                    out.append(CellEntry(cell_id, backend, kind, index, device, None, variant, component))
+                    name = cell_id(backend.name, kind, device, None, variant)
+                    out.append(CellEntry(name, backend, kind, index, device, None, variant, component))
         if not self.replaced:
             return tuple(out)
         # Registered rows are in the order of registration: one that replaces takes the key from all before it.
@@ -261,54 +267,6 @@ def device_record(entry: Entry[DeviceModel]) -> Device:
         jit=Jit(model.jit.prefix, model.jit.rule) if model.jit else None,
         portable=tuple(model.portable),
     )
-
-
-def manifest_files(unit: Unit, problems: Problems | None = None) -> list[tuple[Path, str]]:
-    """Give a unit's files with how each is shown, sorted; report what looks like one and cannot be taken.
-
-    Names that start with a dot are passed over. A link counts when it leads to a file inside the unit.
-    """
-    problems = problems if problems is not None else Problems()
-    try:
-        if unit.path.is_file():
-            return [(unit.path, printable(unit.shown))]
-        base = unit.path.resolve()
-    except (OSError, RuntimeError) as error:  # a loop of links is the latter up to Python 3.12
-        problems.add("RG001", Where(printable(unit.shown)), f"cannot be read: {error}")
-        return []
-    found: list[tuple[Path, str]] = []
-    folders = [(unit.path, "" if unit.shown in ("", ".") else unit.shown.rstrip("/") + "/")]
-    while folders:
-        folder, prefix = folders.pop()
-        try:
-            entries = list(os.scandir(folder))
-        except OSError as error:
-            problems.add("RG001", Where(printable(prefix)), f"cannot be listed: {error.strerror or error}")
-            continue
-        for entry in entries:
-            shown = prefix + entry.name
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                folders.append((folder / entry.name, shown + "/"))
-            elif entry.name.endswith((".yaml", ".yml")):
-                fault = _link_fault(entry, base) if entry.is_symlink() else ""
-                if fault:
-                    problems.add("RG001", Where(printable(shown)), fault, hint="remove it, or name its target instead")
-                elif entry.is_file():
-                    found.append((folder / entry.name, printable(shown)))
-                elif not entry.is_dir():
-                    hint = "remove it, or name it differently"
-                    problems.add("RG001", Where(printable(shown)), "not a regular file", hint=hint)
-    return sorted(found, key=lambda pair: pair[1])
-
-
-def _link_fault(link: os.DirEntry[str], base: Path) -> str:
-    try:
-        target = Path(link.path).resolve(strict=True)
-    except (OSError, RuntimeError):
-        return "a link that leads nowhere"
-    return "" if target.is_relative_to(base) or not target.is_file() else "a link that leads out of its directory"
 
 
 @dataclass(slots=True)
@@ -444,49 +402,77 @@ def _add_document(whole: Manifests, document: Document, unit: Unit, faults: int)
     places = [*bad_places(document.root)] if len(problems) > faults else []
     outcome = validate(ManifestFile, document, problems)
     if not isinstance(outcome, list) and not places:
-        _add_file(whole, outcome, document, unit, _Pruning(data))
+        _add_file(whole, outcome, document, unit, Mended(data))
         return
     if outcome == []:
         return
-    # Entries with a fault leave, and the rest of the file is taken as if they had not been there.
-    pruning = _Pruning(data)
     places += outcome if isinstance(outcome, list) else []
-    try:
-        file = ManifestFile.model_validate(pruning.without(places, parts=True))
-    except ValidationError:  # something else did depend on a part that left
-        file = ManifestFile.model_validate(pruning.without(places, parts=False))
-    _add_file(whole, file, document, unit, pruning)
+    hopeless: set[Loc] = set()
+    while True:
+        mended = mend(data, places, hopeless)
+        try:
+            file = ManifestFile.model_validate(mended.data)
+        except ValidationError as errors:  # something else depends on what was taken out
+            before = len(hopeless)
+            hopeless |= {_row_of(mended, error["loc"]) for error in errors.errors(include_url=False)}
+            if len(hopeless) > before:
+                continue
+            return
+        _add_file(whole, file, document, unit, mended)
+        return
 
 
-_SECTIONS = ("devices", "predicates", "ops", "kinds", "profiles", "platforms")
-_ROWS = ("kernels", "components")
-# What may leave an entry by itself: nothing else in the entry means something else without it.
-_LOOSE_KEYS = {
-    ("devices", "detect"), ("ops", "cases"), ("profiles", "devices"), ("profiles", "only"),
-    ("platforms", "os"), ("platforms", "machine"), ("platforms", "cpu"),
-}  # fmt: skip
-_LOOSE_ENTRIES = {
-    ("devices", "archs"), ("devices", "targets"), ("devices", "aliases"),
-    ("ops", "tolerance"), ("ops", "variants"), ("profiles", "fall"), ("profiles", "chains"),
-}  # fmt: skip
-_HEADER = ("backend", "arrays", "requires", "hint")
-_NO_PATH = "rung:none"  # stands where a path with a fault was written
+_NAMING = ("archs", "targets", "aliases", "portable")
+
+
+def _lost_keys(entry: Entry[DeviceModel]) -> set[str]:
+    return {str(lost[2]) for lost in entry.lost if len(lost) == 3 and lost[:2] == entry.loc}
+
+
+def _lost_prefix(entry: Entry[DeviceModel]) -> str | None:
+    """Give what the targets of intermediate code start with, where the device lost how they are read."""
+    if not entry.lost or not _lost_keys(entry) & {"jit", "pattern"}:
+        return None
+    jit = entry.document.node(entry.loc).data.get("jit")  # type: ignore[attr-defined]
+    prefix = jit.get("prefix") if isinstance(jit, dict) else None
+    return prefix if isinstance(prefix, str) else ""
+
+
+def _is_open(entry: Entry[DeviceModel]) -> bool:
+    """Say whether a key that left may have named targets which nobody can tell now."""
+    written = entry.document.node(entry.loc).data
+    for key in _lost_keys(entry):
+        if key in DeviceModel.model_fields:
+            names = written.get(key)  # type: ignore[attr-defined]
+            if key in _NAMING and not isinstance(names, list if key == "portable" else dict):
+                return True
+        elif closest(key, DeviceModel.model_fields) in (*_NAMING, "jit"):
+            return True
+    return False
+
+
+_ASIDE = {"impl", "arrays", "when", "degraded", "hint", "artifact", "exclude", "workspace_bytes"}
 _WORD = re.compile(r"[A-Za-z0-9_.\-]+")
 
 
 def _remember_names(whole: Manifests, data: dict[str, Any]) -> None:
     """Note what a document declares before anything of it is rejected."""
     for section, entries in data.items():
-        if section in _SECTIONS and isinstance(entries, dict):
+        if section in SECTIONS and isinstance(entries, dict):
             whole.names(section).update(entries)
+            if whole.mentioned is not None:  # what a name that is no legal one will be called is used elsewhere already
+                meant = (re.sub(r"[^a-z0-9_]", "_", name.lower()) for name in entries)
+                whole.mentioned.update(name for name in meant if name not in entries)
             for device, entry in entries.items() if section == "devices" else ():
-                for key in ("archs", "targets", "aliases") if isinstance(entry, dict) else ():
-                    whole.names(f"{key} of {device}").update(name for name, _ in _items(entry.get(key)))
+                for key in _NAMING if isinstance(entry, dict) else ():
+                    named = entry.get(key)
+                    names = named if isinstance(named, dict | list) else ()
+                    whole.names(f"{key} of {device}").update(name for name in names if isinstance(name, str))
         elif section == "backend" and isinstance(entries, str):
             whole.names("backends").add(entries)
         elif section not in ManifestFile.model_fields and whole.mentioned is not None:
             whole.mentioned.update(_texts(entries))  # a misspelt section
-    for section in _ROWS:
+    for section in ROWS:
         for name, rows in _items(data.get(section)):
             for row in rows if isinstance(rows, list) else ():
                 variants = row.get("variant") if isinstance(row, dict) else None
@@ -509,89 +495,18 @@ def _items(value: Any) -> Iterable[tuple[str, Any]]:
     return value.items() if isinstance(value, dict) else ()
 
 
-class _Pruning:
-    """Takes what holds a fault out of a document: a part of an entry or cell, else all of it, else a key.
-
-    `indices` has the original positions of the cells that stay, where some leave; `lost` the keys taken out of a
-    backend's header and its cells.
-    """
-
-    def __init__(self, data: dict[str, Any]) -> None:
-        self.data = data
-        self.indices: dict[Loc, list[int]] = {}
-        self.lost: set[Loc] = set()
-
-    def without(self, places: Iterable[Loc], *, parts: bool) -> dict[str, Any]:
-        """Copy the document without what holds a fault; with `parts`, entries keep what can stand without it."""
-        drop: set[Loc] = set()
-        for place in places:
-            section = place[0] if place else ""
-            depth = 1
-            if section in _ROWS:
-                depth = self.row_depth(place)
-            elif section in _SECTIONS:
-                depth = self.part_depth(place) if parts else 2
-            if depth > 1 and len(place) == 1 and isinstance(self.data[str(section)], dict):
-                continue  # what is at fault is a key that never came in
-            drop.add(place[:depth])
-        self.lost = {place for place in drop if len(place) == 4 or (len(place) == 1 and place[0] in _HEADER)}
-        out: dict[str, Any] = {"manifest": 1}
-        for section, entries in self.data.items():
-            if (section,) in drop or section == "manifest":
-                continue
-            if section in _ROWS:
-                out[section] = {name: rows for name, rows in self.rows(section, entries, drop) if rows}
-            elif section in _SECTIONS:
-                out[section] = {
-                    name: self.entry((section, name), entry, drop)
-                    for name, entry in entries.items()
-                    if (section, name) not in drop
-                }
-            else:
-                out[section] = entries
-        return out
-
-    def part_depth(self, place: Loc) -> int:
-        """Give how much of a place in an entry leaves: a key, or one of its values, that nothing else depends on."""
-        key = place[2] if len(place) > 2 else None
-        if (place[0], key) in _LOOSE_KEYS:
-            return 3
-        return 4 if (place[0], key) in _LOOSE_ENTRIES and len(place) > 3 else 2
-
-    def entry(self, loc: Loc, entry: Any, drop: set[Loc]) -> Any:
-        if not isinstance(entry, dict):
-            return entry
-        kept = {key: value for key, value in entry.items() if (*loc, key) not in drop}
-        for key, value in kept.items():
-            if (loc[0], key) in _LOOSE_ENTRIES and isinstance(value, dict):
-                kept[key] = {name: inner for name, inner in value.items() if (*loc, key, name) not in drop}
-        return kept
-
-    def row_depth(self, place: Loc) -> int:
-        """Give how much of a place in a row leaves: one key, as long as what is left says its device."""
-        if len(place) < 4 or place[3] == "device":
-            return 3
-        row = self.data[str(place[0])][place[1]][place[2]]
-        return 4 if "device" in row and "impl" in row else 3
-
-    def rows(self, section: str, entries: dict[str, Any], drop: set[Loc]) -> Iterator[tuple[str, list[Any]]]:
-        for name, entry in entries.items():
-            if (section, name) in drop:
-                continue
-            positions = [i for i in range(len(entry)) if (section, name, i) not in drop]
-            self.indices[section, name] = positions
-            yield name, [self.row((section, name, i), entry[i]) for i in positions]
-
-    def row(self, loc: Loc, row: dict[str, Any]) -> dict[str, Any]:
-        kept = {key: value for key, value in row.items() if (*loc, key) not in self.lost}
-        return {"impl": _NO_PATH, **kept} if "impl" in row and "impl" not in kept else kept
+def _row_of(mended: Mended, loc: Loc) -> Loc:
+    """Give the entry, or the row where it was written, that a fault of what was mended lies in."""
+    rows = mended.rows.get(loc[:2]) if len(loc) > 2 else None
+    return (*loc[:2], rows[int(loc[2])]) if rows is not None else loc[:2]
 
 
-def _add_file(whole: Manifests, file: ManifestFile, document: Document, unit: Unit, pruning: _Pruning) -> None:
-    for section in _SECTIONS:
+def _add_file(whole: Manifests, file: ManifestFile, document: Document, unit: Unit, mended: Mended) -> None:
+    lost = frozenset(mended.lost)
+    for section in SECTIONS:
         entries: dict[str, Entry[Any]] = getattr(whole, section)
         for name, model in getattr(file, section).items():
-            entry = Entry(name, model, document, (section, name), unit)
+            entry = Entry(name, model, document, (section, name), unit, lost)
             if name in entries:
                 _declared_twice(whole, f"{section[:-1]} `{name}`", entry.where, entries[name].where)
             else:
@@ -601,22 +516,22 @@ def _add_file(whole: Manifests, file: ManifestFile, document: Document, unit: Un
         _incomplete_backend(whole, file, document)
         if not file.kernels and not file.components:
             return
-        written = pruning.data.get("backend")
+        written = document.root.data.get("backend")  # type: ignore[attr-defined]
         name = name or (written if isinstance(written, str) else f"backend of {document.path}")
 
     def placed(section: str, rows: dict[str, list[Any]]) -> tuple[tuple[str, int, Any], ...]:
-        indices = pruning.indices
         return tuple(
-            (op, indices.get((section, op), range(len(cells)))[i], cell)
+            (op, mended.rows.get((section, op), range(len(cells)))[i], cell)
             for op, cells in rows.items()
             for i, cell in enumerate(cells)
         )
 
     kernels, components = placed("kernels", file.kernels), placed("components", file.components)
-    backend = BackendEntry(name, file, document, unit, kernels, components, frozenset(pruning.lost))
+    backend = BackendEntry(name, file, document, unit, kernels, components, lost)
     if name in whole.backends:
         _declared_twice(whole, f"backend `{name}`", backend.where, whole.backends[name].where)
-        return
+        backend = replace(backend, lost=lost | {("backend",)})
+        name = f"backend of {document.path}"
     whole.backends[name] = backend
 
 

@@ -360,8 +360,10 @@ _VersionText = Annotated[
     StringConstraints(pattern=rf"^\s*{_NAME}(\s+\S|[<>=!~])"),
     _words("Write a device and a version: `cuda >=525`."),
 ]
-_Variable = Annotated[Text, StringConstraints(pattern=r"^[^=]*$"), _words("Write the name alone, or `{NAME: value}`.")]
-_VariableKey = Annotated[Text, StringConstraints(pattern=r"^[\x00-<>-\x7f]*$"), _words("Write `{NAME: value}`.")]
+_Variable = Annotated[
+    Text, StringConstraints(pattern=r"^[^=\s,;|$%]*$"), _words("Write the name alone, or `{NAME: value}`.")
+]
+_VariableKey = Annotated[Text, StringConstraints(pattern=r"^[!-#&-+\--:<>-{}~]*$"), _words("Write `{NAME: value}`.")]
 _OneVariable = Annotated[dict[_VariableKey, str], Field(min_length=1, max_length=1)]
 ModuleLike = Annotated[ModuleAtom, BeforeValidator(_split_version, json_schema_input_type=_ModuleText | ModuleAtom)]
 VersionLike = Annotated[
@@ -647,7 +649,7 @@ class PlatformModel(Model, title="platform"):
     summary: Text = Field(description="What it is, in one line.", examples=["NVIDIA H200 server."])
     device: DeviceName = Field(description="The device a caller on this machine uses.", examples=["cuda"])
     arch: HardwareName = Field(description="What that device's hardware is, such as `sm_90`.", examples=["sm_90"])
-    os: Name | None = Field(
+    os: SystemName | None = Field(
         None, description="`linux`, `darwin` or `windows`.", examples=["linux", "darwin", "windows"]
     )
     machine: Text | None = Field(None, description="`x86_64`, `aarch64`, `arm64`, ...", examples=["x86_64"])

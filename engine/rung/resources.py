@@ -1,13 +1,16 @@
-"""Where rung's own data files are: the packaged folder, else the checkout's.
+"""Which rung this is, and where its own data files are: the packaged folder, else the checkout's.
 
-Owns that one decision. Reads nothing.
+Owns these two facts. Reads nothing.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
-__all__ = ["data_dir"]
+__all__ = ["VERSION", "data_dir"]
+
+VERSION: Final = "0.1.0"
 
 
 def data_dir(name: str) -> Path:

@@ -11,13 +11,13 @@ import re
 import types
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from rung import repairs, wording
 from rung.diagnostics import Edit, Problem, did_you_mean, shorten
-from rung.source import MAX_FINDINGS
+from rung.source import MAX_FINDINGS, lookalike
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,11 +37,19 @@ MAX_ERRORS: Final = 20_000
 MAX_MISSPELT: Final = 100
 """Illegal keys of one mapping among which a misspelt one is looked for."""
 
-_UNQUOTED: Final = re.compile(r"true|false|-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _YES: Final = frozenset({"true", "yes", "on", "y"})
 _NO: Final = frozenset({"false", "no", "off", "n"})
 _TRUE_ONLY: Final = "true_only"
+_RANGE: Final = re.compile(r"[+*<>=~]|\.\.|\b(newer|later|above|up)\b")
+"""What says in an arch's name that others are meant too."""
+_SEVERAL: Final = re.compile(r"\s*[,;|&/+]\s*|\s+(?:and|or)\s+")
+_WIDTH: Final = 20
+"""Characters of a name, and of a value, where a message has both."""
+_SHOWN: Final = 4
+"""Values at most that a hint writes out."""
 _NO_CONDITION: Final = "what has no condition always holds: remove the key"
+_NO_DASHES: Final = "write `key: value` entries, without `- `"
+_NO_TERM: Final = "what asks nothing always holds: remove the item"
 _TYPES = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -164,7 +172,10 @@ def _reading(
         if not is_key and _is_model(wanted) and "use" in _fields(wanted) and text.lower() in _YES:
             return None, _NO_CONDITION
         fits = get_origin(parent) is dict if is_key else _takes_text(wanted)
-        return (repairs.quoted(document, node), f'write "{shorten(text)}"') if fits else (None, "")
+        hint = f'write "{shorten(text)}"'
+        if not is_key and loc[-1] in wording.PROSE:
+            hint += ", or rather say it in words"
+        return (repairs.quoted(document, node), hint) if fits else (None, "")
     if kinds <= {"float_type", "int_type"}:
         fixed = repairs.as_number(text, whole=kinds == {"int_type"})
     elif kinds == {_TRUE_ONLY} and text.lower() in _YES:
@@ -213,7 +224,9 @@ def may_stand_for(node: Node, key: str, legal: Collection[str]) -> bool:
     if any(written.bad for _, written in keys):
         return True
     illegal = islice((name for name, _ in keys if name not in legal), MAX_MISSPELT)
-    return any(wording.meant(name, legal) == key for name in illegal)
+    # In `{impl:"a:b"}` all is one key, for want of a blank behind the colon.
+    starts = (name.partition(":")[0] for name in illegal)
+    return any(key == (start if start in legal else wording.meant(start, legal)) for start in starts)
 
 
 def fields_at(model: type[BaseModel], loc: Sequence[str | int]) -> Mapping[str, FieldInfo]:
@@ -272,12 +285,26 @@ def _about(fields: Mapping[str, FieldInfo], key: str) -> str:
     return (fields[key].description or "") if key in fields else ""
 
 
-def _shown(value: Any) -> str:
+def _short_forms(annotation: Any) -> list[Any]:
+    """Give the words that may stand for a whole mapping."""
+    inputs = [getattr(item, "json_schema_input_type", None) for item in getattr(annotation, "__metadata__", ())]
+    members = [member for given in inputs for member in get_args(given) if get_origin(member) is Literal]
+    return [word for member in members for word in get_args(member)]
+
+
+def _glued(value: Any, legal: Collection[str]) -> str:
+    """Say how a key and its value are written that stand in one text for want of a blank, "" where it is no such."""
+    key, colon, rest = value.partition(":") if isinstance(value, str) else ("", "", "")
+    found = colon and key in legal and rest
+    return f"put a blank behind the colon: `{shorten(f'{key}: {rest}')}`" if found else ""
+
+
+def _shown(value: Any, limit: int = 40) -> str:
     if isinstance(value, bool):
         return "`true`" if value else "`false`"
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
-    return f"`{shorten(str(value))}`"
+    return f"`{shorten(str(value), limit)}`"
 
 
 def _named(loc: Loc) -> str:
@@ -285,7 +312,8 @@ def _named(loc: Loc) -> str:
     key = next((part for part in reversed(loc) if isinstance(part, str)), None)
     if key is None:
         return "the document"
-    return f"`{shorten(key)}`" if isinstance(loc[-1], str) else f"an item of `{shorten(key)}`"
+    shown = shorten(key, _WIDTH)
+    return f"`{shown}`" if isinstance(loc[-1], str) else f"an item of `{shown}`"
 
 
 class _Fault:
@@ -339,8 +367,13 @@ class _Fault:
         kind, name = self.kind, _named(self.loc)
         if self.node.bad:
             return None
+        if kind == "RG203" and self.loc and self.loc[-1] in ("driver", "runtime"):
+            beside: Any = self.document.node(self.loc[:-1]).data
+            if wording.version_apart(str(self.loc[-1]), beside) is not None:  # which is reported at the version
+                return None
         if kind.startswith("RG"):
-            return self.say(kind, self.context["message"], self.context["hint"])
+            lacks = kind == "RG203" and self.node.values is not None
+            return self.say(kind, self.context["message"], self.context["hint"], key=lacks)
         if kind == "missing":
             return self.missing()
         if kind == "extra_forbidden":
@@ -364,9 +397,9 @@ class _Fault:
             return self.say("RG202", message, self.about())
         return self.wrong_type()
 
-    def say(self, code: str, message: str, hint: str, edit: Edit | None = None) -> Problem:
+    def say(self, code: str, message: str, hint: str, edit: Edit | None = None, *, key: bool = False) -> Problem:
         block = self.node.values is not None and self.node.line != self.node.end_line
-        where = self.document.where(self.loc, key=self.is_key or block)
+        where = self.document.where(self.loc, key=key or self.is_key or block)
         return Problem(code, where, message, hint, edit=edit)
 
     def about(self) -> str:
@@ -379,6 +412,13 @@ class _Fault:
         at = next(i for i in reversed(range(len(self.loc))) if isinstance(self.loc[i], str))
         fields = fields_at(self.model, self.loc[:at])
         return (fields[str(self.loc[at])].examples or []) if self.loc[at] in fields else []
+
+    def example(self) -> str:
+        """Give the first text among the model's examples, "" when there is none."""
+        found: Any = next(iter(self.examples()), "")
+        while isinstance(found, list | dict) and found:
+            found = next(iter(found))
+        return found if isinstance(found, str) else ""
 
     def missing(self) -> Problem | None:
         key, fields = self.last, fields_at(self.model, self.loc)
@@ -397,11 +437,12 @@ class _Fault:
             hint = "the caller says what they may bind: `allow=` in Python, `--allow` on the command line"
             return Problem("RG804", where, f"`{shorten(str(guarded[-1]))}`: no manifest allows what it binds", hint)
         above = self.above()
-        hint = wording.hint_for_key(key, self.value, fields_at(self.model, parent))
+        beside: Any = self.document.node(parent).data
+        hint = wording.hint_for_key(key, self.value, fields_at(self.model, parent), beside)
         if above and not hint.endswith("?"):
             hint = f"indent it if it belongs to `{above}`; {hint}"
         where = self.document.where(self.loc, key=True)
-        return Problem("RG201", where, f"unknown key `{shorten(key)}`{place}", hint)
+        return Problem("RG201", where, f"unknown key `{shorten(key, _WIDTH if place else 40)}`{place}", hint)
 
     def above(self) -> str:
         """Give the key right above an unknown one, if it has no value: what follows may have lost its indentation."""
@@ -426,44 +467,102 @@ class _Fault:
         legal = re.findall(r"'([^']*)'", expected) or [expected.lower()]
         name = _named(self.loc[:-1] if self.is_key else self.loc)
         hint = did_you_mean(wording.meant_value(str(self.value), legal), legal)
-        if isinstance(self.value, list):
+        if isinstance(self.value, list) and len(self.value) == 1 and self.value[0] in legal:
+            hint = f"write `{self.value[0]}` alone, without `[` and `]` or `- `"
+        elif isinstance(self.value, list):
             hint = f"write one of them. {self.about()}".removesuffix(". ")
-        return self.say("RG204", f"{_shown(self.value)} is not legal in {name}", hint)
+        return self.say("RG204", f"{_shown(self.value, _WIDTH)} is not legal in {name}", hint)
 
     def grammar(self, value: str, pattern: str) -> Problem:
         shown = _shown(value)
+        if not self.node.data:
+            return self.say("RG205", f"{_named(self.loc)} is empty", self.about())
         if not value:
             return self.say("RG205", f"{_shown(self.node.data)} starts with no name", self.about())
         if not value.isascii():
-            odd = next(c for c in value if not c.isascii())
-            hint = f"character {value.index(odd) + 1} is U+{ord(odd):04X}; names are ASCII"
-            return self.say("RG107", f"{shown} has characters outside ASCII", hint)
+            return self.say("RG107", f"{shown} has characters outside ASCII", lookalike(value))
         if ":" in pattern:
             tail = value.partition(":")[2]
             if "." in tail or tail.startswith("_"):
                 message = f"{shown}: a dot or a leading `_` after the colon"
                 return self.say("RG802", message, "name one public function, as `package.module:function`")
             return self.say("RG205", f"{shown} is no dotted path", _as_path(value))
-        if "A-Z" in pattern:
-            base, colon, _ = value.partition(":")
-            if colon and re.search(pattern, base):
-                hint = f"write `{shorten(base)}`; what follows the colon is no part of a name: ask for it in `when`"
-                return self.say("RG205", f"{shown} is no legal name", hint)
-            characters = "letters, digits, `_`, `.` and `-`" if "." in pattern else "letters, digits and `_`"
-            hint = f"names have {characters}. {self.about()}".removesuffix(". ")
+        several = "" if _RANGE.search(value) else self.several(_SEVERAL.split(value.strip()), pattern)
+        if self.last == "use":
+            return self.named(value, pattern)
+        if "A-Z" not in pattern:
+            hint = "names have lower-case letters, digits and `_`, a letter first"
+            asked = wording.version_of_device(value) if self.is_atom else None
+            fixed = _as_name(value)
+            if asked or several:
+                hint = asked or several
+            elif re.search(pattern, fixed):
+                hint += f", such as `{shorten(fixed)}`"
             return self.say("RG205", f"{shown} is no legal name", hint)
-        condition = wording.module_condition(value) if self.last == "use" else None
-        if condition is not None:
-            return self.say("RG205", f"{shown} is no predicate's name", f"a module is asked for as {condition}")
-        hint = "names have lower-case letters, digits and `_`, a letter first"
-        fixed = _as_name(value)
-        words = re.split(r"\s+and\s+|\s*&&?\s*", value)
-        if len(words) > 1 and all(re.search(pattern, word) for word in words):
-            hint += f"; conditions that must all hold are a list: [{', '.join(words)}]"
-        elif re.search(pattern, fixed):
-            module = f"; a module is asked for as {{module: {shorten(fixed)}}}" if self.last == "use" else ""
-            hint += f", such as `{shorten(fixed)}`{module}"
+        base, colon, _ = value.partition(":")
+        if colon and re.search(pattern, base):
+            hint = f"write `{shorten(base)}`; what follows the colon is no part of a name: ask for it in `when`"
+        elif "." not in pattern:
+            hint = several or self.as_module(value, pattern)
+        else:
+            hint = several or self.as_arch(value, pattern)
         return self.say("RG205", f"{shown} is no legal name", hint)
+
+    @property
+    def is_atom(self) -> bool:
+        """Whether the value is, or belongs to, what an atom of a predicate asks for."""
+        return any("use" in fields_at(self.model, self.loc[:size]) for size in range(len(self.loc)))
+
+    def named(self, value: str, pattern: str) -> Problem:
+        """Judge a text that stands for a predicate, and is no name: often it is a condition in other words."""
+        shown = _shown(value)
+        meant = wording.version_of_device(value)
+        if meant is None and (written := wording.condition(value)):
+            meant = f"write {shorten(written, 120)}"
+        meant = meant or _glued(value, fields_at(self.model, self.loc)) or None
+        if meant is not None:
+            return self.say("RG205", f"{shown} is no predicate's name", meant)
+        hint = "names have lower-case letters, digits and `_`, a letter first"
+        fixed, words = _as_name(value), value.split()
+        if 1 < len(words) <= _SHOWN and all(re.search(pattern, word) for word in words):
+            hint += f", such as `{shorten(fixed)}`; conditions that must all hold are a list: [{', '.join(words)}]"
+        elif re.search(pattern, fixed):
+            module = shorten(wording.import_name(fixed))
+            hint += f", such as `{shorten(fixed)}`; a module is asked for as {{module: {module}}}"
+        return self.say("RG205", f"{shown} is no legal name", hint)
+
+    def several(self, values: Sequence[str], pattern: str) -> str:
+        """Say where several names go that were written as one text, "" when they are no such names."""
+        if not 1 < len(values) <= _SHOWN or self.is_key or not all(re.search(pattern, value) for value in values):
+            return ""
+        if isinstance(self.loc[-1], int):
+            return f"write them as items of their own: {', '.join(values)}"
+        if get_origin(_inner(_annotation_at(self.model, self.loc))) is list:
+            return f"write a list: [{', '.join(values)}]"
+        return self.as_atoms(values) if self.is_atom else "write one name"
+
+    def as_module(self, value: str, pattern: str) -> str:
+        """Say how a module is asked for whose import name a text is not."""
+        hint = "an import name has letters, digits and `_`, no digit first"
+        several = self.several(_SEVERAL.split(str(self.node.data).strip()), pattern)
+        if several:
+            return several
+        meant = wording.import_name(value)
+        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", meant):
+            return f"{hint}: write `{shorten(meant)}`"
+        top = re.match(r"[A-Za-z_][A-Za-z0-9_]*(?=[.\[])", value)
+        return f"{hint}; only the top one is looked for: write `{shorten(top[0])}`" if top else hint
+
+    def as_arch(self, value: str, pattern: str) -> str:
+        """Say what to write instead of a text that is no arch's name: archs are listed, and no range of them."""
+        hint = "a name has a letter first, then letters, digits, `_`, `.` and `-`"
+        at = max((i for i, part in enumerate(self.loc) if isinstance(part, str)), default=0)
+        named = re.search(r"[A-Za-z][A-Za-z0-9]*_?[0-9][A-Za-z0-9_]*", value)
+        shown = named[0] if named is not None else self.example()
+        such = f", such as `{shorten(shown)}`" if shown and re.search(pattern, shown) else ""
+        if _RANGE.search(value) and "impl" in fields_at(self.model, self.loc[:at]):
+            return f"a cell lists its targets{such}: newer hardware runs code for older targets wherever it can"
+        return f"{hint}{such}. {self.about()}".removesuffix(". ")
 
     def wrong_type(self) -> Problem:
         value = self.value
@@ -471,17 +570,34 @@ class _Fault:
             return self.number()
         wanted = _TYPES.get(self.kind, "something else")
         hint = self.about()
-        if wanted == "a list":
+        if isinstance(value, list) and self.is_atom and not self.is_key and isinstance(self.loc[-1], str):
+            hint = self.listed(value) or hint
+        elif wanted == "text" and isinstance(value, dict) and self.loc == ("backend",):
+            hint = wording.one_backend(value)
+        elif wanted == "a list":
             hint = "start each entry with `- `" if isinstance(value, dict) else f"write [{shorten(str(value))}]"
         elif wanted == "a mapping":
             hint = self.as_mapping() or hint
-        elif isinstance(value, str) and wanted in _TYPES.values() and _UNQUOTED.fullmatch(value):
-            return self.say("RG202", f"{_named(self.loc)} must be {wanted}, not text", f"write {value}, without quotes")
+        elif (unquoted := self.unquoted()) is not None:
+            hint = f"write {unquoted}, without quotes"
+            return self.say("RG202", f"{_named(self.loc)} must be {wanted}, not text", hint)
         elif wanted == "text" and isinstance(value, bool):
-            hint = f'write "{str(value).lower()}"'
+            hint = self.in_words() or f'write "{str(value).lower()}"'
         elif wanted == "text" and isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
             hint = f"write `{shorten(value[0])}` alone, without `[` and `]` or `- `. {hint}"
-        return self.say("RG202", f"{_named(self.loc)} must be {wanted}, not {_shown(value)}", hint.removesuffix(". "))
+        elif wanted == "text" and isinstance(value, list):
+            hint = self.in_words() or hint
+        message = f"{_named(self.loc)} must be {wanted}, not {_shown(value, _WIDTH)}"
+        return self.say("RG202", message, hint.removesuffix(". "))
+
+    def unquoted(self) -> str | None:
+        """Give the number, or true or false, that a text would be without its quotes; None where it is none."""
+        if not isinstance(self.value, str):
+            return None
+        if self.kind == "bool_type":
+            return self.value if self.value in ("true", "false") else None
+        is_whole = self.kind.startswith("int_")
+        return repairs.as_number(self.value, whole=is_whole) if is_whole or self.kind == "float_type" else None
 
     def as_mapping(self) -> str:
         """Say what to write instead of a value that should be a mapping."""
@@ -490,17 +606,60 @@ class _Fault:
         if isinstance(value, str) and get_origin(_inner(entry)) is list:
             return f"write [{shorten(value)}]"
         if isinstance(value, list) and get_origin(_inner(entry)) is list:
+            example = next((e for e in self.examples() if isinstance(e, dict)), None)
+            if example and value and all(isinstance(item, str) for item in value):
+                listed = f"[{shorten(', '.join(value))}]"
+                return f"write the list below a name: {{{next(iter(example))}: {listed}}}"
             return "write the name of what is served as a key, and its rows below it, each with `- `"
         if isinstance(value, list):
-            return "write `key: value` entries, without `- `"
-        if isinstance(value, bool) and _is_model(annotation) and "use" in _fields(annotation):
-            return _NO_CONDITION if value else "remove what never holds"
+            alone = len(value) == 1 and value[0] in _short_forms(_annotation_at(self.model, self.loc))
+            return f"write `{value[0]}` alone, without `[` and `]` or `- `" if alone else _NO_DASHES
+        glued = _glued(value, fields_at(self.model, self.loc))
+        if glued:
+            return glued
         about = self.about()
+        if _is_model(annotation) and "use" in _fields(annotation):
+            if isinstance(value, bool):
+                never = "remove what never holds"
+                return never if not value else _NO_CONDITION if isinstance(self.loc[-1], str) else _NO_TERM
+            if isinstance(self.loc[-1], int) or not self.examples():
+                return "write a predicate's name, or an atom such as {module: torch >=2.4}"
         if _is_model(annotation) and "use" not in _fields(annotation):
             keys = ", ".join(f"`{key}`" for key in _fields(annotation))
             return f"{about} Its keys: {keys}".strip()
         example = next((e for e in self.examples() if isinstance(e, dict)), None)
         return f"{about} Such as {_flow(example)}" if example else about
+
+    def listed(self, value: list[Any]) -> str:
+        """Say what to write instead of a list where an atom asks for one thing, "" when nothing better is known."""
+        key = str(self.loc[-1])
+        texts = [item for item in value if isinstance(item, str) and item]
+        if "use" not in fields_at(self.model, self.loc[:-1]) or len(texts) != len(value) or not value:
+            return ""
+        if len(texts) == 1:
+            return f"write `{shorten(texts[0])}` alone, without `[` and `]` or `- `"
+        if key == "python":
+            return f'write "{shorten(",".join(texts))}"'
+        return self.as_atoms(texts)
+
+    def as_atoms(self, values: Sequence[str]) -> str:
+        """Write one atom for each of several values, of which all or any must hold."""
+        key = str(self.loc[-1] if isinstance(self.loc[-1], str) else self.loc[-2])
+        texts = [wording.in_flow(shorten(value)) for value in values[:_SHOWN]]
+        shown = texts if key == "use" else [f"{{{key}: {text}}}" for text in texts]
+        terms = ", ".join([*shown, "..."] if len(values) > _SHOWN else shown)
+        if key in ("arch", "device"):
+            return f"write {{any: [{terms}]}}: one of them must hold"
+        return f"write [{terms}] if all must hold, {{any: [{terms}]}} if one is enough"
+
+    def in_words(self) -> str:
+        """Ask for the sentence that belongs here; "" where none does."""
+        if not self.loc or self.loc[-1] not in wording.PROSE:
+            return ""
+        example = self.example()
+        such = f" Such as: {example}" if example else ""
+        never = "remove the key, or " if self.value is False else ""
+        return f"{never}say it in words. {self.about()}{such}"
 
     def number(self) -> Problem:
         text, edit = self.written, None
@@ -508,9 +667,10 @@ class _Fault:
             hint = f'write ">={text}"'
         elif self.quotable:
             hint, edit = f'write "{text}"', repairs.quoted(self.document, self.node)
+            hint += ", or rather say it in words" if self.loc[-1] in wording.PROSE else ""
         else:
-            example = next(iter(self.examples()), "")
-            hint = "write its name" + (f", such as `{example}`" if isinstance(example, str) and example else "")
+            example = self.example()
+            hint = "write its name" + (f", such as `{example}`" if example else "")
         hint = f"{hint}. {self.about()}".removesuffix(". ")
         return self.say("RG103", f"`{text}` is a number where text belongs", hint, edit)
 
@@ -534,11 +694,24 @@ def _as_name(value: str) -> str:
 
 def _as_path(value: str) -> str:
     """Say how a text would be written as `package.module:function`, where that can be guessed."""
-    fixed = value.strip().removesuffix("()").replace("/", ".").replace("-", "_").replace(".py:", ":").replace("::", ":")
+    form = "write it as `package.module:function`"
+    text = re.sub(r"\(.*\)$", "", value.strip())
+    imported = re.fullmatch(r"from\s+([\w.]+)\s+import\s+(\w+)", text)
+    if imported:
+        text = f"{imported[1]}:{imported[2]}"
+    is_file = re.search(r"\.py(?=:|$)", text) is not None
+    fixed = re.sub(r"\s*::?\s*", ":", re.sub(r"\.py(?=:|$)", "", text).replace("/", "."), count=1)
     module, colon, name = fixed.partition(":")
-    if not colon:
-        module, _, name = fixed.rpartition(".")
-    guess = f"{module}:{name}"
-    if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z]\w*", guess, re.ASCII):
-        return f"write it as `package.module:function`: did you mean `{shorten(guess)}`?"
-    return "write it as `package.module:function`, the package first"
+    if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", module, re.ASCII):
+        odd = "" if module.startswith(".") or not module else "; names have letters, digits and `_`, no digit first"
+        return f"{form}, the package first{odd}"
+    if colon and name:
+        if re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
+            return f"{form}: did you mean `{shorten(f'{module}:{name}')}`?"
+        return f"{form}; a function's name has letters, digits and `_`, a letter first"
+    # Without a colon only the package's own files could tell whether the last part is a module.
+    ask = f"name the function behind a colon, as in `{shorten(module)}:NAME`"
+    outer, _, last = module.rpartition(".")
+    if colon or is_file or "." not in outer:
+        return f"{form}: {ask}"
+    return f"{form}: did you mean `{shorten(f'{outer}:{last}')}`? If that is a module, {ask}"

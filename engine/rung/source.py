@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import unicodedata
 from dataclasses import dataclass
 from math import isinf
 from pathlib import Path
@@ -37,6 +38,7 @@ __all__ = [
     "Node",
     "PureLoader",
     "is_plain",
+    "lookalike",
     "read",
     "read_path",
 ]
@@ -67,6 +69,7 @@ NOWHERE = yaml.Mark("", 0, 0, 0, "", 0)
 _TOO_MANY = (f"more than {MAX_FINDINGS} findings in this file", "the rest of it was not read: repair these first")
 _TOO_DEEP = (f"nesting deeper than the limit of {MAX_DEPTH}", "flatten the document")
 _DIRECTIVE = ("a YAML directive", "remove the line that starts with `%`")
+_NO_VALUE = "write a value behind the colon, or remove the key"
 _EMPTY_HINT = "a file starts with its kind and version, such as `manifest: 1`"
 _SYNTAX_HINT = "quote text that contains `: ` or ` #`, or starts with one of []{},&*!|>'\"%@`"
 _SYNTAX_HINTS = {
@@ -77,10 +80,15 @@ _SYNTAX_HINTS = {
     "expected <block end>": (
         "check the indentation: what belongs together starts in the same column; and that each quote is closed"
     ),
+    "escape": "in double quotes a backslash is written `\\\\`; in single quotes it stands as it is",
     "could not find expected ':'": "write `key: value`, and check the indentation",
     "cannot start any token": "indent with spaces, not tabs; quote text that starts with one of @`%",
     "end of stream": "close the quote or bracket",
 }
+_AFTER_TEXT = "`: ` ends a text: quote the text that has it, or remove the blank behind the colon"
+_AFTER_QUOTE = 'text goes on behind its closing quote: inside \'\' write two of them for one, inside "" write `\\"`'
+_AFTER_BRACKET = "put a comma behind the bracket, or quote text that contains one of ,[]{}?"
+_INSTEAD = " instead"
 _OPENED = {
     "while scanning a quoted scalar": "quote",
     "while parsing a flow mapping": "bracket",
@@ -91,6 +99,7 @@ _OPENED = {
 _DOUBTFUL = re.compile(r"\t|(?:^|[\n\[{,])[ \n]*\?|[|>][-+0-9]*#")
 _INT = re.compile(r"-?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"-?[0-9]+\.[0-9]+(e[-+][0-9]+)?")
+_GLUED = re.compile(r"[ ]*-[{\[\"'A-Za-z]")
 # What some YAML 1.1 or 1.2 reader takes for a boolean, a number, a date or a special value.
 _AMBIGUOUS = re.compile(
     r"""(?x)
@@ -105,6 +114,26 @@ _AMBIGUOUS = re.compile(
 )
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _SUSPECT_START = frozenset("0123456789+-.~=<yYnNoOtTfF")
+# Escapes of double quotes, and the characters of those that do not give a number.
+_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+_ESCAPED = {
+    "0": "\0",
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "v": "\v",
+    "f": "\f",
+    "N": "\x85",
+    "L": "\u2028",
+    "P": "\u2029",
+}
+# Characters that look like one of ASCII, but that Unicode does not call its twin.
+_TWINS = {
+    **dict.fromkeys("\u2018\u2019\u201a\u201b\u2039\u203a", "'"),
+    **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb", '"'),
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+    "\u2044": "/", "\u2236": ":", "\u3001": ",", "\u3002": ".",
+}  # fmt: skip
 # C0 and C1 controls but tab and line ends, Unicode line separators, bidirectional controls, BOM, surrogates (an escape
 # can make one), non-characters.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
@@ -315,8 +344,10 @@ class _Builder:
         self.stack: list[_Frame] = []
         self.root: Node | None = None
         self.doubtful = False
+        self.text = ""
 
     def run(self, loader: Any, text: str) -> None:
+        self.text = text
         source = loader(text)
         try:
             self.build(iter(source.get_event, None))
@@ -324,13 +355,23 @@ class _Builder:
             self.root = None
         except (yaml.YAMLError, ValueError, OverflowError) as error:  # escapes beyond Unicode raise the latter two
             self.root = None
-            self.syntax(error, source, text)
+            self.syntax(error, source)
 
-    def syntax(self, error: Exception, source: Any, text: str) -> None:
+    def syntax(self, error: Exception, source: Any) -> None:
+        text = self.text
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None) or source.get_mark()
         what = shorten(getattr(error, "problem", None) or "an escape stands for no character", 72)
+        if self.is_told(mark.line + 1):
+            return
         hint = next((hint for part, hint in _SYNTAX_HINTS.items() if part in what), _SYNTAX_HINT)
         start = getattr(error, "context_mark", None)
+        begun, broken = (_line(text, at.line) if at is not None else "" for at in (start, mark))
+        hint = _blank(begun) or _blank(broken) or hint
+        above = _line(text, mark.line - 1) if mark.line else ""
+        if "mapping values" in what and any(_GLUED.match(line) for line in (broken, above)):
+            hint = "put a blank behind the dash that starts an item"
+        if "expected ',' or" in what:
+            hint = _where_it_broke(broken, mark.column) or hint
         opened = _OPENED.get(getattr(error, "context", None) or "")
         last = text.count("\n"), len(text) - text.rfind("\n") - 1
         if opened is not None and start is not None and (mark.line, mark.column) >= last:
@@ -343,6 +384,13 @@ class _Builder:
             self.problems.add("RG004", where, _TOO_DEEP[0], hint=_TOO_DEEP[1])
         else:
             self.problems.add("RG002", where, f"YAML syntax: {what}", hint=hint, related=related)
+
+    def is_told(self, row: int) -> bool:
+        """Say whether a character that stands for one of YAML's own was reported in a line: what follows is of it."""
+        return any(
+            p.code == "RG107" and p.where is not None and p.where.line == row and p.hint.endswith(_INSTEAD)
+            for p in self.problems
+        )
 
     def report(self, code: str, what: Any, message: str, hint: str, **more: Any) -> None:
         """Add a finding at a node or event."""
@@ -450,7 +498,10 @@ class _Builder:
             parent.bad = True
             return
         if not name.isascii():
-            self.report("RG107", key, f"name `{shorten(name)}` has characters outside ASCII", _lookalike(name))
+            if name[0].isspace():
+                self.take_back(parent, key)
+            if not key.bad:  # else a character that may stand nowhere was reported
+                self.report("RG107", key, f"name `{shorten(name)}` has characters outside ASCII", lookalike(name))
             key.bad = True
         elif name in parent.values:
             first = parent.values[name].key or parent
@@ -461,6 +512,18 @@ class _Builder:
         node.key, node.bad = key, True
         parent.values[name] = node
         parent.data[name] = node.data  # type: ignore[index]
+
+    def take_back(self, parent: Node, key: Node) -> None:
+        """Forget that the last key before another one lacks a value: the other one was to be indented below it."""
+        node = parent
+        while node.values:
+            node = next(reversed(node.values.values()))
+        lacking = node.key
+        if node.data is not None or lacking is None or lacking.end_line >= key.line:
+            return
+        at = (lacking.line, lacking.column)
+        found = self.problems.found
+        found[:] = [p for p in found if p.code != "RG108" or p.where is None or (p.where.line, p.where.column) != at]
 
     def scalar(self, event: Any) -> Node:
         text: str = event.value
@@ -475,13 +538,23 @@ class _Builder:
         elif not plain:
             control = None if text.isprintable() else _CONTROL.search(text)
             if control:
-                self.report("RG805", event, f"control character {_code_point(control.group())} in text", "remove it")
-                node.bad = True
+                hint = self.written_as(control.group(), event)
+                self.report("RG805", event, f"control character {_code_point(control.group())} in text", hint)
+                node.data, node.bad = text.encode(errors="replace").decode(), True  # a surrogate is no text to anybody
         elif not text or text[0] in _SUSPECT_START:
             self.resolve(node, text, event)
         if plain and "?" in text and self.stack and self.stack[-1].flow:
             self.doubtful = True
         return node
+
+    def written_as(self, character: str, event: Any) -> str:
+        """Name the escape that stands for a character, for a text may have many."""
+        raw = self.text[event.start_mark.index : event.end_mark.index]
+        for escape in _ESCAPE.findall(raw):
+            number = escape[2:] if escape[1] in "xuU" else ""
+            if (chr(int(number, 16)) if number else _ESCAPED.get(escape[1])) == character:
+                return f"remove the escape `{escape}`"
+        return "remove it"
 
     def resolve(self, node: Node, text: str, event: Any) -> None:
         """Give a plain scalar its value, or reject it: what stays text here is text to every YAML reader."""
@@ -520,8 +593,11 @@ class _Builder:
             # Where the value would stand: right behind the key when there is no colon.
             at = (event.start_mark.line + 1, event.start_mark.column + 1)
             comma = frame.flow and at == (key.end_line, key.end_column)
-            hint = "a comma inside {} ends a value: quote the text" if comma else "write one: {} is an empty mapping"
-            if not key.bad:
+            hint = "a comma inside {} ends a value: quote the text" if comma else _NO_VALUE
+            if frame.flow and isinstance(key.data, str) and ":" in key.data:
+                hint = f"put a blank behind the colon: `{shorten(key.data.replace(':', ': ', 1))}`"
+            foreign = isinstance(key.data, str) and not key.data.isascii()  # which is reported, and the cause of both
+            if not key.bad and not foreign:
                 self.report("RG108", key, f"null: key `{_shown(key.data)}` has no value", hint)
 
 
@@ -543,7 +619,43 @@ def _code_point(character: str) -> str:
     return f"U+{ord(character):04X}"
 
 
-def _lookalike(name: str) -> str:
+def lookalike(name: str) -> str:
     """Point at the first character that is not ASCII, by number, for it may look like one that is."""
     odd = next(c for c in name if not c.isascii())
-    return f"character {name.index(odd) + 1} is {_code_point(odd)}; names are ASCII"
+    start = f"character {name.index(odd) + 1} is {_code_point(odd)}"
+    twin = _twin(odd)
+    if twin == " ":
+        return f"{start}, a blank of another kind: write a plain one{_INSTEAD}"
+    if twin in ("'", '"'):
+        return f"{start}: quote text with `{twin}`{_INSTEAD}"
+    return f"{start}: write `{twin}`{_INSTEAD}" if twin else f"{start}; names are ASCII"
+
+
+def _twin(character: str) -> str:
+    """Give the blank or punctuation of ASCII that a character looks like, "" when it looks like none."""
+    found = _TWINS.get(character) or unicodedata.normalize("NFKC", character)
+    if character.isspace():
+        return " "
+    return found if len(found) == 1 and found.isascii() and not found.isalnum() else ""
+
+
+def _line(text: str, row: int) -> str:
+    """Give a line of a text, counted from 0, "" behind the last one."""
+    return text.split("\n", row + 1)[row] if row <= text.count("\n") else ""
+
+
+def _blank(line: str) -> str:
+    """Point at a blank in a line's indentation that YAML takes for text."""
+    indentation = line[: len(line) - len(line.lstrip())]
+    odd = next((c for c in indentation if not c.isascii()), None)
+    return "" if odd is None else lookalike(indentation)
+
+
+def _where_it_broke(line: str, column: int) -> str:
+    """Say why a collection in brackets does not go on where it should."""
+    before = line[:column].rstrip()[-1:]
+    if line[column : column + 1] == ":":
+        return _AFTER_TEXT
+    if before in ("'", '"'):
+        return _AFTER_QUOTE
+    return _AFTER_BRACKET if before in ("]", "}") else ""

@@ -13,17 +13,18 @@ from hypothesis import strategies as st
 
 import rung
 from judging import codes, judged
+from rung.audit import demands
 from rung.audit.demands import Judge
 from rung.audit.predicates import rg603, rg604, rg606
 from rung.audit.scene import Scene
 from rung.compile import expression_of
 from rung.diagnostics import Problems
 from rung.facts import Facts
-from rung.manifest import Unit
 from rung.models import ManifestFile
 from rung.predicates import YES, Scope, evaluate
 from rung.rules.expressions import Placed
 from rung.source import read
+from rung.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -241,9 +242,13 @@ class TestContradictions:
             ({"first": "second", "second": "[first, {os: linux}, {not: {os: linux}}]"}, 1),
             ({"first": "[first, {not: first}]"}, 1),
             ({"first": "nobody", "second": "[nobody, {not: nobody}]"}, 1),
-            ({"first": '{python: "3"}', "second": '[{python: "3"}, {not: {python: "3"}}]'}, 1),
+            ({"first": '{python: "3"}', "second": '[{python: "3"}, {not: {python: "3"}}]'}, 0),
+            ({"first": '[{module: "torch >=2.4"}, {not: {module: "torch >=2.x"}}]'}, 0),
+            ({"first": '[{module: "torch >=2.x"}, {not: {module: "torch >=2.4"}}, {not: {module: torch}}]'}, 0),
+            ({"first": '[{driver: "cuda >=x"}, {not: {driver: "cuda >=550"}}]'}, 0),
+            ({"first": '[{module: "torch >=2.x"}, {os: linux}, {not: {os: linux}}]'}, 1),
         ],
-        ids=["cycle", "itself", "unknown name", "bad version"],
+        ids=["cycle", "itself", "unknown name", "bad version", "negated", "first", "driver", "beside"],
     )
     def test_what_has_another_fault_is_judged_as_far_as_it_is_known(
         self, write: Write, named: dict[str, str], count: int
@@ -262,6 +267,23 @@ class TestContradictions:
             judge.name(name, placed)
             assert judge.demand(placed).size < 1024
         assert list(rg604(Scene(whole, root))) == []
+
+    def test_what_is_used_a_thousand_times_is_not_written_out_each_time(
+        self, write: Write, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        copied: list[object] = []
+        at = demands.Literal.at
+
+        def counted(literal: demands.Literal, site: Placed) -> demands.Literal:
+            copied.append(site)
+            return at(literal, site)
+
+        monkeypatch.setattr(demands.Literal, "at", counted)
+        atoms = "[" + ", ".join(f"{{env: ACME_{i}}}" for i in range(60)) + "]"
+        named = {f"p{i}": "p0" if i % 2 else f"p{i - 1}" for i in range(1, 1000)}
+        text = "manifest: 1\n" + predicates(p0=atoms, **named, last="[p1, {not: p1}]")
+        assert codes(found(write, rg604, text)) == ["RG604"]
+        assert 1000 < len(copied) < 20_000  # of 120,000
 
     def test_a_long_line_of_names_is_followed_without_recursion(self, write: Write) -> None:
         named = {f"p{i}": f"p{i - 1}" for i in range(1, 3000)}
@@ -343,6 +365,14 @@ WRONG = [
     ("def has(facts):\n    '''Not yet.'''\n    raise NotImplementedError\n", 3, "always raises"),
     ("has = lambda facts: 'yes'\n", 1, "answers a text"),
     ("import functools\n@functools.cache\ndef has(facts):\n    return 1\n", 4, "answers a number"),
+    ("def has(facts):\n    if False:\n        return True\n    else:\n        return 1\n", 5, "answers a number"),
+    ("def has(facts):\n    while True:\n        if facts:\n            break\n    return 1\n", 5, "answers a number"),
+    ("def has(facts):\n    for f in facts:\n        return f\n    return 'none'\n", 4, "answers a text"),
+    (
+        "def has(facts):\n    try:\n        return facts.os()\n    except OSError:\n        return ''\n",
+        5,
+        "answers a text",
+    ),
 ]
 
 RIGHT = [
@@ -356,6 +386,21 @@ RIGHT = [
     "def has(facts):\n    def inner():\n        return 1\n    return inner() > 0\n",
     "def has(facts):\n    return any(lambda: 1 for _ in facts)\n",
     "def has(facts):\n    raised = facts\n    raise OSError\n",
+    "def has(facts) -> int:\n    return True\n",
+    "def has(facts) -> float:\n    return facts.name\n",
+    "str = bool\ndef has(facts) -> str:\n    return facts.name\n",
+    "def has(facts):\n    if True:\n        return True\n    return 1\n",
+    "def has(facts):\n    if facts:\n        return True\n    else:\n        raise OSError\n    return 1\n",
+    "def has(facts):\n    if not False:\n        return None\n    return 1\n",
+    "def has(facts):\n    while True:\n        return True\n    return 1\n",
+    "def has(facts):\n    return True\n    return 1\n",
+    "def has(facts):\n    return True if True else 1\n",
+    "import re\ndef has(facts):\n    re = facts\n    return re.match('x')\n",
+    "import re\ndef has(facts, re=facts):\n    return re.match('x')\n",
+    "def has(facts):\n    from acme import check as len\n    return len(facts)\n",
+    "def has(facts):\n    for len in facts:\n        pass\n    return len(facts)\n",
+    "from acme import *\ndef has(facts):\n    return len(facts)\n",
+    "import re\nhas = lambda re: re.match('x')\n",
     "def shutil(facts):\n    return facts\ndef has(facts):\n    return shutil(facts)\n",
     "def len(facts):\n    return True\ndef has(facts):\n    return len(facts)\n",
     "from acme.deco import odd\n@odd\ndef has(facts):\n    return 1\n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import pytest
 
 from judging import ROOTS, codes, judged
 from rung.audit import bindings
-from rung.audit.modules import MAX_SOURCE, Missing, Modules
+from rung.audit.modules import MAX_SOURCE, Missing, Module, Modules
 from rung.audit.scene import Scene
 from rung.audit.signatures import misfit, shown, stub
 from rung.cli import main
@@ -101,6 +102,35 @@ class TestModules:
     def test_a_module_that_is_missing_is_reported_at_every_place(self, write: Write, tmp_path: Path) -> None:
         write({"acme/__init__.py": ""})
         assert codes(found(tmp_path, manifest("acme.a:step", "acme.a:step"))) == ["RG501", "RG501"]
+
+    def test_one_fault_of_many_rows_is_counted_without_those_that_have_their_own(self, tmp_path: Path) -> None:
+        text = manifest("acme.a:step", "acme.a:step", "acme.a:step", "acme.b:step", builders=("acme.a:step",))
+        (problem,) = found(tmp_path, text)
+        assert "4 other places too" in problem.hint
+        problems = found(tmp_path, text.replace("arch: numpy, variant: v0", "arch: numpyy, variant: v0"))
+        (problem,) = (p for p in problems if p.code == "RG501")
+        assert problem.where is not None
+        assert (problem.where.line, problem.cell) == (6, "acme/flow_match_step@cpu.numpyy#v0")
+        assert "4 other places too" in problem.hint
+        lost = text.replace('v0, impl: "acme.a:step"', 'v0, impl: "acme.a.step"')
+        (problem,) = (p for p in found(tmp_path, lost) if p.code == "RG501")
+        assert problem.where is not None
+        assert (problem.where.line, "2 other places too" in problem.hint) == (7, True)
+
+    def test_a_fault_of_many_rows_is_reported_at_the_first_that_is_not_silenced(self, tmp_path: Path) -> None:
+        text = manifest(*["acme.a:step"] * 3)
+        rows = text.splitlines(keepends=True)
+        silent = [row.replace("\n", "  # rung: ignore[RG501] it comes later\n") for row in rows]
+        (problem,) = found(tmp_path, "".join([*rows[:5], silent[5], *rows[6:]]))
+        assert problem.where is not None
+        assert (problem.where.line, "1 other place too" in problem.hint) == (7, True)
+        assert found(tmp_path, "".join([*rows[:5], *silent[5:]])) == []
+
+    def test_an_op_among_the_components_is_not_called_as_a_builder(self, write: Write, tmp_path: Path) -> None:
+        write({"acme/kernels.py": STEP + "class Step:\n    def __init__(self, x): ...\n"})
+        text = manifest(builders=("acme.kernels:step", "acme.kernels:Step"))
+        assert codes(found(tmp_path, text)) == ["RG503", "RG503"]
+        assert codes(found(tmp_path, text.replace("  dit:", "  flow_match_step:"))) == ["RG302"]
 
     def test_without_an_allow_list_every_package_that_is_named_counts(self, write: Write, tmp_path: Path) -> None:
         write({"acme/kernels.py": "from other.kernels import step\n", "other/kernels.py": STEP})
@@ -233,6 +263,86 @@ class TestNames:
         assert found(tmp_path, manifest("acme.kernels:step")) == []
 
     @pytest.mark.parametrize(
+        ("init", "path", "code"),
+        [
+            pytest.param("{extend}\nfrom .impl import *\n", "step", "", id="a-star-in-a-spread-package"),
+            pytest.param("{extend}\nfrom .impl import *\n", "setp", "RG502", id="a-slip-in-a-spread-package"),
+            pytest.param("{extend}\nfrom .impl import *\n", "impl", "RG504", id="a-module-of-a-spread-package"),
+            pytest.param("__path__.append('x')\nfrom .impl import *\n", "step", "", id="a-longer-path"),
+            pytest.param("__path__.append('x')\nfrom .impl import *\n", "setp", "", id="what-a-longer-path-may-have"),
+            pytest.param("import sys\nsys.modules[f'{{__name__}}.old'] = sys\nfrom .impl import *\n", "step", "",
+                         id="a-star-beside-a-made-module"),
+            pytest.param("import sys\nsys.modules[__name__ + '.old'] = sys\nfrom .impl import *\n", "setp", "RG502",
+                         id="a-slip-beside-a-made-module"),
+            pytest.param("import sys\nsys.modules[__name__ + '.old'] = sys\n", "old", "", id="a-made-module"),
+            pytest.param("import sys\nfor m in 'ab':\n    sys.modules[m] = sys\n", "old", "", id="any-made-module"),
+            pytest.param("import sys\nsys.meta_path.append(object())\n", "old", "", id="an-import-hook"),
+            pytest.param("import pkgutil\nfor m in pkgutil.iter_modules(__path__):\n    pass\n", "setp", "RG502",
+                         id="a-path-that-is-read"),
+            pytest.param("from .impl import *\n", "impl", "RG504", id="a-module-beside-a-star"),
+            pytest.param("from .same import *\n", "same", "", id="a-star-over-the-module-it-is-from"),
+        ],
+    )  # fmt: skip
+    def test_what_a_package_takes_from_its_modules_comes_before_modules_that_it_may_have(
+        self, write: Write, tmp_path: Path, init: str, path: str, code: str
+    ) -> None:
+        extend = "__path__ = __import__('pkgutil').extend_path(__path__, __name__)"
+        same = STEP.replace("step", "same")
+        write({"acme/__init__.py": init.format(extend=extend), "acme/impl.py": STEP, "acme/same.py": same})
+        assert codes(found(tmp_path, manifest(f"acme:{path}"))) == ([code] if code else [])
+
+    @pytest.mark.parametrize(
+        ("init", "code"),
+        [
+            pytest.param("{extend}", "", id="pkgutil"),
+            pytest.param("__import__('pkg_resources').declare_namespace(__name__)", "", id="setuptools"),
+            pytest.param("import sys\nsys.modules[__name__ + '.other.old'] = sys", "", id="made"),
+            pytest.param("import sys\nsys.modules.update(made)", "", id="any"),
+            pytest.param("import sys\nsys.modules['acme.another'] = sys", "RG501", id="another"),
+            pytest.param("print(list(__path__), __path__[0])", "RG501", id="read"),
+        ],
+    )
+    def test_a_module_may_come_from_elsewhere(self, write: Write, tmp_path: Path, init: str, code: str) -> None:
+        extend = "import pkgutil\n__path__ = pkgutil.extend_path(__path__, __name__)"
+        write({"acme/__init__.py": init.format(extend=extend), "acme/one.py": STEP})
+        assert codes(found(tmp_path, manifest("acme.other.old:step"))) == ([code] if code else [])
+
+    @pytest.mark.parametrize(
+        ("body", "code"),
+        [
+            pytest.param("def setup():\n    global step\n    def step(sample): ...\nsetup()\n", "", id="function"),
+            pytest.param("step = None\ndef setup():\n    global step\n    step = print\n", "", id="over-a-value"),
+            pytest.param("class A:\n    def f(self):\n        global x, step\n        import step\n", "", id="method"),
+            pytest.param("step = None\nif (step := print): pass\n", "", id="expression"),
+            pytest.param("step = None\ndef setup():\n    step = print\n", "RG504", id="a-local-name"),
+            pytest.param("def setup():\n    global setp\n    setp = print\n", "RG502", id="another-name"),
+        ],
+    )
+    def test_a_name_may_be_bound_later(self, write: Write, tmp_path: Path, body: str, code: str) -> None:
+        write({"acme/kernels.py": body})
+        assert codes(found(tmp_path, manifest("acme.kernels:step"))) == ([code] if code else [])
+
+    @pytest.mark.parametrize(
+        ("exports", "code"),
+        [
+            pytest.param("__all__ = ['other']\n", "RG502", id="written-out"),
+            pytest.param("__all__ = ['other']\nprint(sorted(__all__))\n", "RG502", id="read"),
+            pytest.param("__all__ = ['other']\n__all__ += ['step']\n", "", id="added"),
+            pytest.param("__all__ = ['other']\ndef more():\n    __all__.append('step')\n", "", id="in-a-function"),
+            pytest.param("__all__ = ['other']\nmore(__all__)\n", "", id="by-a-function"),
+            pytest.param("__all__ = ['other']\n__all__[:] = more\n", "", id="in-place"),
+        ],
+    )
+    def test_a_star_takes_what_is_exported(self, write: Write, tmp_path: Path, exports: str, code: str) -> None:
+        write({"acme/__init__.py": "from .impl import *\n", "acme/impl.py": STEP + exports})
+        assert codes(found(tmp_path, manifest("acme:step"))) == ([code] if code else [])
+
+    def test_a_function_written_in_c_is_not_taken_for_a_module(self, tmp_path: Path) -> None:
+        names = ("sin", "sqrt", "matmul", "dot", "transpose", "einsum")
+        problems = found(tmp_path, manifest(*(f"numpy:{name}" for name in names)), ROOTS | {"numpy"})
+        assert {problem.code for problem in problems} <= {"RG503"}
+
+    @pytest.mark.parametrize(
         ("raw", "line"),
         [
             (b"def step(:\n", 1),
@@ -269,12 +379,67 @@ class TestNames:
             "x = " + "+".join(["1"] * 20_000),
             "if a: pass\n" + "elif b: pass\n" * 3000,
             "#" * (MAX_SOURCE + 1),
+            "# coding: punycode\n" + "x" * 1000,
+            "# coding: nonsense\n",
+            'f"""' + "{a}" * (MAX_SOURCE // 4) + '"""',
         ],
-        ids=["brackets", "signs", "terms", "elif", "size"],
+        ids=["brackets", "signs", "terms", "elif", "size", "encoding", "no encoding", "f-string"],
     )
     def test_a_hostile_module_costs_no_traceback(self, write: Write, tmp_path: Path, text: str) -> None:
         write({"acme/kernels.py": f"{text}\n{STEP}"})
         assert {p.code for p in found(tmp_path, manifest("acme.kernels:step"))} <= {"RG502"}
+
+    def test_what_all_sources_may_cost_is_bounded(self, write: Write, tmp_path: Path) -> None:
+        write({f"acme/k{number}.py": f"a = {'{}'}\n" for number in range(3)})
+        modules = Modules([str(tmp_path)])
+        modules.sources.left = 13
+        opened = []
+        for number in range(3):
+            module = modules.find(f"acme.k{number}")
+            assert isinstance(module, Module)
+            opened.append(module.names.is_open)
+        assert opened == [False, True, True]
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes and devices lie in directories on POSIX")
+    @pytest.mark.parametrize("odd", ["acme/__init__.py", "acme/kernels.py", "acme.py", "acme/z.py"])
+    @pytest.mark.parametrize("kind", ["pipe", "endless", "loop", "folder"])
+    def test_what_is_no_regular_file_is_no_module(self, write: Write, tmp_path: Path, odd: str, kind: str) -> None:
+        write({"acme/real.py": STEP + STEP.replace("step", "other")})
+        path = tmp_path / odd
+        match kind:
+            case "pipe":
+                os.mkfifo(path)
+            case "endless":
+                path.symlink_to("/dev/zero")
+            case "loop":
+                path.symlink_to(path)
+            case _:
+                path.mkdir()
+        problems = found(tmp_path, manifest("acme.real:step", "acme.kernels:step"), rules=bindings.RULES)
+        assert {*said(problems)} == {
+            "RG501 package `acme` has no module `kernels`",
+            "RG508 no cell binds `acme.real:other`",
+        }
+
+    @pytest.mark.parametrize("entry", ["x" * 300, "a\0b", "m.yaml", "m.yaml/below", "nowhere"])
+    def test_an_entry_of_the_search_path_that_cannot_be_looked_at_is_skipped(
+        self, write: Write, tmp_path: Path, entry: str
+    ) -> None:
+        write({"acme/kernels.py": STEP, "m.yaml": ""})
+        modules = Modules([str(tmp_path / entry), str(tmp_path)])
+        assert isinstance(modules.find("acme.kernels"), Module)
+        assert isinstance(modules.find("acme.none"), Missing)
+        assert isinstance(modules.find("nobody"), Missing)
+
+    @pytest.mark.parametrize("name", ["rung.py", "rung/__init__.py", "rung_backends/__init__.py", "rung_backends.py"])
+    def test_this_program_is_found_where_it_lies(
+        self, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        write({name: ""})
+        monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry != str(tmp_path)])
+        modules = Modules([str(tmp_path), *sys.path])
+        for module in ("rung.facts", "rung_backends.torch.solver"):
+            assert isinstance(modules.find(module), Module)
 
 
 OP = "(x: array, y: float, *, mask: array | None = None, scale: float = 1.0) -> array"
@@ -354,7 +519,7 @@ class TestParameters:
 
     def test_an_op_with_a_fault_is_held_against_nobody(self, write: Write, tmp_path: Path) -> None:
         write({"acme/kernels.py": "def step(): ...\ndef cases(dtype, rng): ...\n"})
-        op = 'ops:\n  op_x:\n    summary: X.\n    signature: "(x: tensor)"\n    reference: "acme.kernels:step"\n'
+        op = 'ops:\n  op_x:\n    summary: X.\n    signature: "(x: tensor) -> int"\n    reference: "acme.kernels:step"\n'
         assert codes(found(tmp_path, f"manifest: 1\n{op}    tolerance: {{}}\n")) == ["RG202"]
 
 
@@ -439,6 +604,47 @@ class TestFunctions:
         wanted = [message] if message else []
         assert said(found(tmp_path, f"manifest: 1\n{entry}\n")) == wanted
 
+    @pytest.mark.parametrize(
+        ("body", "codes_of_it"),
+        [
+            ("class step: ...\n", ["RG504"]),
+            ("class step(object): ...\n", ["RG504"]),
+            ("class Base: ...\nclass step(Base): ...\n", ["RG504"]),
+            ("from .base import Base\nclass step(Base): ...\n", ["RG504"]),
+            ("from . import base\nclass step(base.Base): ...\n", ["RG504"]),
+            ("class step(step): ...\n", ["RG504"]),
+            ("class Meta(type):\n    def __call__(cls, *rest): ...\nclass step(metaclass=Meta): ...\n", []),
+            ("from .base import Made\nclass step(Made): ...\n", []),
+            ("from elsewhere import Base\nclass step(Base): ...\n", []),
+            ("class step(make()): ...\n", []),
+            ("class step:\n    def __new__(cls, *rest): return 3\n", []),
+        ],
+    )
+    def test_a_class_is_no_function_unless_its_metaclass_has_a_say(
+        self, write: Write, tmp_path: Path, body: str, codes_of_it: list[str]
+    ) -> None:
+        base = "class Base: ...\nclass Meta(type): ...\nclass Made(metaclass=Meta): ...\n"
+        write({"acme/kernels.py": body, "acme/base.py": base})
+        assert codes(found(tmp_path, manifest("acme.kernels:step"))) == codes_of_it
+
+    @pytest.mark.parametrize(
+        ("files", "is_offered"),
+        [
+            ({"_fast.py": STEP}, True),
+            ({"_fast/__init__.py": STEP}, True),
+            ({f"_fast{EXTENSION_SUFFIXES[0]}": ""}, True),
+            ({}, False),
+        ],
+        ids=["module", "package", "extension", "not there"],
+    )
+    def test_what_lies_beside_may_be_allowed_too(
+        self, write: Write, tmp_path: Path, files: dict[str, str], is_offered: bool
+    ) -> None:
+        write({"acme/kernels.py": "from _fast import step\n", **files})
+        (problem,) = found(tmp_path, manifest("acme.kernels:step"))
+        assert problem.code == "RG803"
+        assert ("`--allow acme --allow _fast`" in problem.hint) is is_offered
+
 
 FUSED = STEP.replace("step", "fused")
 BOTH = STEP + FUSED
@@ -461,11 +667,29 @@ class TestForgotten:
             ({"acme/kernels.py": STEP + "@registered\n" + FUSED}, ["step"]),
             ({"acme/kernels.py": BOTH, "acme/user.py": "from .kernels import fused\n"}, ["step"]),
             ({"acme/kernels.py": BOTH, "acme/user.py": "import acme.kernels\nacme.kernels.fused(1)\n"}, ["step"]),
+            ({"acme/kernels.py": BOTH, "acme/user.py": "from .kernels import *\n"}, ["step"]),
+            ({"acme/kernels.py": BOTH, "acme/user.py": "TABLE = ['acme.kernels:fused']\n"}, ["step"]),
+            ({"acme/kernels.py": BOTH, "acme/user.py": "fused = (\n"}, ["step"]),
+            ({"acme/kernels.py": BOTH, "acme/user.py": "#" * (MAX_SOURCE + 1)}, ["step"]),
             ({"acme/kernels.py": BOTH}, ["step", "fuesd"]),
             ({"acme/kernels.py": BOTH}, ["step", "_fused"]),
             ({"acme/kernels.py": "def step(sample): ...\n" + FUSED}, ["step"]),
         ],
-        ids=["private", "other call", "used", "registered", "imported", "asked for", "misspelt", "rejected", "meant"],
+        ids=[
+            "private",
+            "other call",
+            "used",
+            "registered",
+            "imported",
+            "asked for",
+            "starred",
+            "spelt",
+            "unread",
+            "large",
+            "misspelt",
+            "rejected",
+            "meant",
+        ],
     )
     def test_what_may_be_meant_for_something_else_is_passed_over(
         self, write: Write, tmp_path: Path, files: dict[str, str], impls: list[str]

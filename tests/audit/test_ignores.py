@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from judging import concise, judged
-from rung.audit.ignores import apply_ignores
+from rung.audit.ignores import Ignores
 from rung.audit.scene import Scene
-from rung.diagnostics import Problem, Where
+from rung.diagnostics import Problem, Problems, Where
+from rung.source import read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,14 +20,16 @@ if TYPE_CHECKING:
 HEAD = "manifest: 1\nkinds:\n"
 
 
-def applied(path: Path, text: str, *found: tuple[int, str]) -> Manifests:
+def applied(path: Path, text: str, *found: tuple[int, str], imports: bool = False, partial: bool = False) -> Manifests:
     """Judge a text, add findings at lines, and apply its comments."""
     file = path / "a.yaml"
     file.write_text(text, encoding="utf-8")
     whole = judged(file, builtin=False)
     assert concise(whole) == []
     whole.problems.found += [Problem(code, Where("a.yaml", line, 3), f"found {code}") for line, code in found]
-    apply_ignores(Scene(whole, path))
+    scene = Scene(whole, path, imports=imports, partial=partial)
+    kept = [p for p in whole.problems.found if not scene.ignores.silences(p.where, p.code)]
+    whole.problems.found = [*kept, *scene.ignores.useless(scene.would_tell)]
     return whole
 
 
@@ -37,8 +40,10 @@ def applied(path: Path, text: str, *found: tuple[int, str]) -> Manifests:
         "  vae: {summary: s} #rung:ignore[RG403]: reason\n",
         "  vae: {summary: s}  # see below # rung: ignore[RG403] reason\n",
         "  vae: {summary: s}  # rung: ignore[ RG403 , RG402 ] reason\n",
+        "  vae: {summary: s}  # rung: ignore[RG403] #123 says so\n",
+        "  vae: {summary: s}  # rung: ignore[RG402] one # rung: ignore[RG403] two\n",
     ],
-    ids=["at the end", "without blanks", "behind another comment", "with a second code"],
+    ids=["at the end", "without blanks", "behind another comment", "with a second code", "a number", "two comments"],
 )
 def test_a_comment_silences_the_finding_on_its_line(tmp_path: Path, text: str) -> None:
     assert "found RG403" not in str(concise(applied(tmp_path, HEAD + text, (3, "RG403"))))
@@ -106,8 +111,9 @@ def test_only_the_useless_code_of_several_is_reported(tmp_path: Path) -> None:
     [
         ("  vae: {summary: s}  # rung: ignore[RG403] why\n", "  vae: {summary: s}\n"),
         ("  # rung: ignore[RG403] why\n  vae: {summary: s}\n", "  vae: {summary: s}\n"),
+        ("  vae: {summary: s}\n  # rung: ignore[RG403] why", "  vae: {summary: s}"),
     ],
-    ids=["at the end", "alone on its line"],
+    ids=["at the end", "alone on its line", "on the last line"],
 )
 def test_the_edit_takes_the_comment_out(tmp_path: Path, line: str, kept: str) -> None:
     (problem,) = applied(tmp_path, HEAD + line).problems
@@ -116,3 +122,43 @@ def test_the_edit_takes_the_comment_out(tmp_path: Path, line: str, kept: str) ->
     before = "\n".join([*lines[: where.line - 1], lines[where.line - 1][: where.column - 1]])
     after = "\n".join([lines[where.end_line - 1][where.end_column - 1 :], *lines[where.end_line :]])
     assert before + problem.edit.text + after == HEAD + kept
+
+
+class TestUnusedIsAVerdict:
+    TEXT = HEAD + "  vae: {{summary: s}} # rung: ignore[{code}] why\n"
+
+    def unused(self, path: Path, code: str, *found: tuple[int, str], **more: bool) -> bool:
+        said = concise(applied(path, self.TEXT.format(code=code), *found, **more))
+        return f"3:21 RG903 unused ignore: {code} is not found here" in said
+
+    @pytest.mark.parametrize("code", ["RG402", "RG403", "RG406", "RG508", "RG603", "RG604", "RG905"])
+    def test_not_where_something_else_is_broken(self, tmp_path: Path, code: str) -> None:
+        assert self.unused(tmp_path, code)
+        assert not self.unused(tmp_path, code, (2, "RG201"))
+        assert self.unused(tmp_path, code, (2, "RG501")), "which stops no audit"
+
+    @pytest.mark.parametrize("code", ["RG402", "RG403", "RG406", "RG603"])
+    def test_not_where_more_manifests_belong_to_it(self, tmp_path: Path, code: str) -> None:
+        assert not self.unused(tmp_path, code, partial=True)
+
+    @pytest.mark.parametrize("code", ["RG502", "RG503", "RG504", "RG505", "RG606"])
+    def test_not_where_only_an_import_would_tell(self, tmp_path: Path, code: str) -> None:
+        assert not self.unused(tmp_path, code)
+        assert self.unused(tmp_path, code, imports=True)
+
+    @pytest.mark.parametrize("code", ["RG501", "RG902"])
+    def test_but_where_one_place_is_enough(self, tmp_path: Path, code: str) -> None:
+        assert self.unused(tmp_path, code, (2, "RG201"), partial=True)
+
+    def test_not_in_a_file_that_could_not_be_read(self, tmp_path: Path) -> None:
+        (tmp_path / "a.yaml").write_text(self.TEXT.format(code="RG501") + "}\n", encoding="utf-8")
+        whole = judged(tmp_path / "a.yaml", builtin=False)
+        scene = Scene(whole, tmp_path)
+        assert list(scene.ignores.useless(scene.would_tell)) == []
+
+
+def test_many_comments_are_as_fast_as_one() -> None:
+    lines = [f"  k{n}: {{summary: s}} # rung: ignore[RG403] why" for n in range(2000)]
+    document = read("\n".join([HEAD.rstrip(), *lines]).encode(), "a.yaml", Problems())
+    assert document is not None
+    assert len(list(Ignores([document]).useless(lambda *_: True))) == 2000

@@ -60,7 +60,7 @@ def said(problems: list[Problem]) -> list[str]:
 def outcomes(root: Path, *modules: str, step: float = 30.0, total: float = 60.0) -> list[tuple[str, str, str]]:
     """Import `step` of some modules."""
     jobs = [Job(f"acme.{name}", ACME, {"step": (("kernel", CALL),)}) for name in modules]
-    request = {"path": [str(root), *sys.path], "detectors": {}, "all_roots": ["acme"]}
+    request = {"path": [str(root), *sys.path], "own": {}, "detectors": {}, "all_roots": ["acme"]}
     return [(o.job.module, o.code, o.message) for o in run_all(jobs, request, step=step, total=total)]
 
 
@@ -91,6 +91,85 @@ class TestOutcomes:
         assert answers[0][2] == "importing `acme.quits` ended the process with code 3"
         assert answers[1][2] == "importing `acme.leaves` raised SystemExit"
         assert answers[3][2] == "`step` is of type int, not a function"
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            "import sys\nsys.path.clear()\n",
+            "import sys\nsys.path = []\n",
+            "import sys\nsys.meta_path.clear()\n",
+            "import sys\nsys.path_hooks.clear()\nsys.path_importer_cache.clear()\n",
+            "import os, sys\nos.chdir('/')\n",
+            "import sys\nsys.setrecursionlimit(60)\n",
+            "import sys\nsys.modules['acme.after'] = None\n",
+            "import builtins\nbuiltins.__import__ = None\n",
+            "import json\njson.dumps = None\n",
+        ],
+    )
+    def test_what_one_spoils_for_the_others_is_not_blamed_on_them(
+        self, write: Write, tmp_path: Path, body: str
+    ) -> None:
+        later = "import os\nassert os.getcwd() != '/'\nfrom .deep import here\n"
+        write({"acme/first.py": body + STEP, "acme/after.py": later + STEP, "acme/deep.py": "here = 1\n"})
+        assert "acme.after" not in {module for module, *_ in outcomes(tmp_path, "first", "after")}
+
+    def test_what_fails_alone_too_is_reported_once(self, write: Write, tmp_path: Path) -> None:
+        names = [f"bad{number}" for number in range(imports.MAX_AGAIN + 2)]
+        write({f"acme/{name}.py": "raise ValueError\n" for name in names})
+        assert sorted(module for module, *_ in outcomes(tmp_path, *names)) == sorted(f"acme.{name}" for name in names)
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            "3",
+            "Signature([Odd('x', 1)], __validate_parameters__=False)",
+            "Signature([Parameter('x' * 300, 1)])",
+            "Signature([Parameter('x', 1, default=10 ** 5000)])",
+            "Signature([Parameter('x', 1, default='x' * 10 ** 6)])",
+            "Signature([Parameter(f'x{n}', 3) for n in range(1000)])",
+            "Signature([Parameter('x', 1, default=float('nan'))])",
+        ],
+    )
+    def test_a_signature_may_be_anything(self, write: Write, tmp_path: Path, value: str) -> None:
+        odd = "from inspect import Parameter, Signature\nclass Odd(Parameter):\n    kind = 99\n"
+        write({"acme/odd.py": f"{odd}{STEP}step.__signature__ = {value}\n", "acme/after.py": "step = eval('3')\n"})
+        answers = [(module, code) for module, code, _ in outcomes(tmp_path, "odd", "after")]
+        assert answers[-1] == ("acme.after", "RG504")
+        assert set(answers[:-1]) <= {("acme.odd", "RG503")}
+
+    def test_an_object_that_raises_whatever_it_is_asked_is_reported(self, write: Write, tmp_path: Path) -> None:
+        odd = "class Odd:\n    def __call__(self): ...\n    __class__ = property(lambda self: 1 / 0)\nstep = Odd()\n"
+        write({"acme/odd.py": odd, "acme/after.py": STEP})
+        assert [(module, code) for module, code, _ in outcomes(tmp_path, "odd", "after")] == [("acme.odd", "RG505")]
+
+    @pytest.mark.skipif(os.name != "posix", reason="reads a request as POSIX lets it")
+    def test_what_the_child_says_is_not_believed_where_it_makes_no_sense(self, write: Write, tmp_path: Path) -> None:
+        frame = "import sys\nframe = sys._getframe()\nwhile 'say' not in frame.f_locals: frame = frame.f_back\n"
+        says = (
+            "'over'",
+            "'module', 7",
+            "'failed', 7, 'a', 'b', 'c'",
+            "'found', 0, 'gone', 'RG504', 'x'",
+            "'found', 0, 'step', 'RG999', 'x'",
+            "'parameters', 0, 'step', [[1]]",
+            "'name', 0, 'gone'",
+            "[]",
+        )
+        for number, event in enumerate(says[1:]):
+            write({f"acme/says{number}.py": f"{frame}frame.f_locals['say']({event})\n{STEP}"})
+        write({"acme/ends.py": f"{frame}frame.f_locals['say']({says[0]})\n{STEP}", "acme/after.py": STEP})
+        for number in range(len(says) - 1):
+            assert outcomes(tmp_path, f"says{number}", "after") == []
+        assert outcomes(tmp_path, "ends", "after") == []
+
+    def test_a_flood_ends_the_process(self, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(imports, "MAX_SAID", 1 << 20)
+        flood = "import contextlib, os\nwhile True:\n    for number in range(3, 20):\n"
+        flood += "        with contextlib.suppress(OSError):\n            os.write(number, b'x' * 65536)\n"
+        write({"acme/flood.py": flood, "acme/after.py": STEP})
+        ((module, code, message),) = outcomes(tmp_path, "flood", "after")
+        assert (module, code) == ("acme.flood", "RG505")
+        assert message == "importing `acme.flood` wrote more than 1 MiB to a stream that is not its own"
 
     @pytest.mark.skipif(os.name != "posix", reason="signals end processes on POSIX")
     def test_a_signal_is_named(self, write: Write, tmp_path: Path) -> None:
@@ -130,6 +209,7 @@ class TestFindings:
             "number": "3",
             "system": "os.system",
             "kind": "type('K', (), {})",
+            "meta": "type('M', (type,), {'__call__': lambda cls, *a, **k: 3})('K', (), {})",
         }
         write({**{f"acme/{n}.py": body.format(text) for n, text in objects.items()}})
         text = manifest(*(f"acme.{name}:step" for name in objects))
@@ -190,6 +270,15 @@ class TestFindings:
         write({"acme/kernels.py": "open(__file__ + '.marker', 'w')\nstep = 3\n"})
         assert found(tmp_path, manifest("acme.kernels:step")) == []
         assert not (tmp_path / "acme/kernels.py.marker").exists()
+
+    def test_this_program_is_imported_from_where_it_lies(
+        self, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write({"rung.py": "", "rung_backends/__init__.py": ""})
+        monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry != str(tmp_path)])
+        assert (
+            found(tmp_path, manifest("rung_backends.reference.solver:flow_match_step"), ROOTS | {"rung_backends"}) == []
+        )
 
     def test_what_came_along_is_not_imported(self, write: Write, tmp_path: Path) -> None:
         write({"m.yaml": manifest("acme.kernels:step"), "acme/kernels.py": f"raise ValueError\n{STEP}"})

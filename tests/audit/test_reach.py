@@ -77,7 +77,15 @@ def merged(root: Path, *texts: str) -> Manifests:
 
 
 def found(root: Path, *texts: str) -> list[Problem]:
-    return list(reach(Scene(merged(root, *texts), root)))
+    return list(reach(scene(root, merged(root, *texts))))
+
+
+def scene(root: Path, whole: Manifests) -> Scene:
+    """Give a scene in which all that the manifests bind is there."""
+    (root / "acme").mkdir(exist_ok=True)
+    for name in ("kernels", "reference"):
+        (root / "acme" / f"{name}.py").write_text("def __getattr__(name): ...\n", encoding="utf-8")
+    return Scene(whole, root, (str(root),))
 
 
 def told(root: Path, *texts: str) -> list[str]:
@@ -285,6 +293,89 @@ def test_an_op_has_a_hole(tmp_path: Path, texts: list[str], expected: list[str])
     assert holes == [HOLE + names for names in expected]
 
 
+PLUS = (
+    'manifest: 1\nops:\n  plus: {summary: Add., signature: "(x: array) -> array", reference: "acme.reference:plus"}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("texts", "holes"),
+    [
+        pytest.param([rows("gpu.slow").replace("scale:", "sclae:")], [], id="a-slip-in-the-rows"),
+        pytest.param([rows("gpu.slow").replace("scale:", "Scale:")], [], id="no-legal-name"),
+        pytest.param([rows("gpu.slow").replace("scale:", "multiply:")], [], id="another-word-for-the-only-one"),
+        pytest.param([rows("gpu.slow").replace("scale:", "multiply:"), PLUS], ["scale", "plus"], id="either-of-two"),
+        pytest.param([rows("gpu.slow").replace("scale:", "sclae:"), PLUS], ["plus"], id="one-of-two"),
+        pytest.param([rows("npu.n1"), rows("npu.n1").replace("one", "two").replace("scale:", "multiply:")], ["scale"],
+                     id="it-has-cells"),
+        pytest.param([rows("gpu.slow").replace("kernels:", "kernals:")], [], id="a-slip-in-the-section"),
+        pytest.param([rows("gpu.slow").replace("kernels:", "components:")], [], id="the-other-section"),
+        pytest.param([rows("gpu.slow").replace("scale:", "dit:")], ["scale"], id="a-kind"),
+        pytest.param([COMPONENTS.replace("dit", "dti") + row("gpu")], ["scale"], id="a-slip-of-a-kind"),
+        pytest.param([rows("gpu.slow").replace("backend:", "backned:")], [], id="a-slip-in-the-header"),
+    ],
+)  # fmt: skip
+def test_a_hole_is_not_reported_beside_rows_that_may_fill_it(
+    tmp_path: Path, texts: list[str], holes: list[str]
+) -> None:
+    messages = [problem.message for problem in found(tmp_path, PLATFORM % "", *texts) if problem.code == "RG406"]
+    assert messages == [f"`{op}`: only the reference serves on `box`" for op in holes]
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "item", "hint"),
+    [
+        pytest.param(rows("gpu.[g20,g10] when: a", "gpu.g10f when: a"),
+                     "`g10` never chosen while `one/scale@gpu.g10f#default` binds", "g10",
+                     "take `g10` out of this row's `arch`", id="403-arch"),
+        pytest.param(rows("gpu.[g20,g10,g11]", "gpu.[g10f,g11a]"),
+                     "`g10`, `g11` never chosen while `one/scale@gpu.g10f#default` binds", "g10",
+                     "take `g10`, `g11` out of this row's `arch`", id="403-archs"),
+        pytest.param(rows("gpu.[g10,g20]#[x,z]", "gpu.g10f#[z,x]"),
+                     "`g10` never chosen while `one/scale@gpu.g10f#x` binds", "g10",
+                     "(this is about `one/scale@gpu.g10#x` and 1 more of its row)", id="403-arch-of-all-variants"),
+        pytest.param(rows("gpu.g10#[x,z]", "gpu.g10f#z"),
+                     "`z` never chosen while `one/scale@gpu.g10f#z` binds", "z",
+                     "take `z` out of this row's `variant`", id="403-variant"),
+        pytest.param(rows("gpu.[g20,g10]#[x,z]", "gpu.g10f#z"),
+                     "`gpu.g10#z` never chosen while `one/scale@gpu.g10f#z` binds", "g10",
+                     "take `gpu.g10#z` out of this row, which takes two rows", id="403-one-of-a-product"),
+        pytest.param(rows("[gpu,npu].generic", "gpu.slow"),
+                     "`gpu` never chosen while `one/scale@gpu.slow#default` binds", "gpu",
+                     "take `gpu` out of this row's `device`", id="403-device"),
+        pytest.param(rows("gpu.g10#[x,z]", "gpu.g10f#[x,z]"),
+                     "never chosen while `one/scale@gpu.g10f#x` can be bound", "", "or remove this row", id="403-all"),
+        pytest.param(rows("gpu.g10", "gpu.g10f"),
+                     "never chosen while `one/scale@gpu.g10f#default` can be bound", "", "or remove this cell",
+                     id="403-one"),
+        pytest.param(rows("gpu.[g20,g11a] exclude: [g11]"), "`exclude` leaves no arch that runs `g11a`", "g11a",
+                     "take `g11a` out of this row's `arch`", id="402-exclude"),
+        pytest.param(rows("gpu.[g20,g11a] when: {arch: g20}"), "`when` fails on every arch on which `g11a` is offered",
+                     "g11a", "(this is about `one/scale@gpu.g11a#default`)", id="402-when"),
+        pytest.param(rows("gpu.[g10,g20]#[default,x]", "gpu.slow#x"), "", "", "", id="nothing"),
+    ],
+)  # fmt: skip
+def test_of_a_row_that_is_a_product_the_cells_are_named(
+    tmp_path: Path, text: str, message: str, item: str, hint: str
+) -> None:
+    problems = found(tmp_path, text)
+    assert [problem.message for problem in problems] == ([message] if message else [])
+    for problem in problems:
+        assert problem.where is not None
+        start, end = problem.where.column, problem.where.end_column
+        assert item in ("", text.splitlines()[problem.where.line - 1][start - 1 : end - 1])
+        assert hint in problem.hint
+        assert len(problem.message) < 80
+
+
+def test_a_variant_that_no_chain_tries_is_shown_in_its_list(tmp_path: Path) -> None:
+    text = rows("gpu.g10#[x,default]")
+    (problem,) = found(tmp_path, text, ALL_PROFILES.format("[x]"))
+    assert problem.where is not None
+    assert text.splitlines()[5][problem.where.column - 1 :].startswith("default]")
+    assert "take `default` out of this row's `variant`" in problem.hint
+
+
 def test_a_cell_that_runs_nowhere_is_the_cause_of_its_hole(tmp_path: Path) -> None:
     assert told(tmp_path, PLATFORM % "", rows("gpu.g11a exclude: [g11]")) == ["RG402 gpu.g11a#default"]
 
@@ -315,7 +406,7 @@ def test_where_a_cell_stands_is_read_only_as_far_as_it_is_reported(
     whole = merged(tmp_path, rows(*(f"gpu.g10#v{number}" for number in range(50))))
     asked: list[object] = []
     monkeypatch.setattr(Document, "where", lambda self, loc, key=False: asked.append(loc))
-    assert list(reach(Scene(whole, tmp_path))) == []
+    assert list(reach(scene(tmp_path, whole))) == []
     assert asked == []
 
 
@@ -418,10 +509,31 @@ def test_a_cell_is_reported_exactly_when_no_request_ever_gets_it(
         policy = ""
     with tempfile.TemporaryDirectory() as root:
         whole = merged(Path(root), *texts, *filter(None, [policy]))
-        reported = {problem.cell for problem in reach(Scene(whole, Path(root)))}
+        reported = {problem.cell for problem in reach(scene(Path(root), whole))}
         errors = {problem.code for problem in whole.problems.errors}
         assert errors <= {"RG302", "RG308"}
         if errors:
             return
     served = chosen(compile_manifests(whole))
     assert {cell.id for cell in whole.cells} - served == reported
+
+
+@pytest.mark.parametrize(
+    ("first", "codes"),
+    [
+        ("def scale(x): ...", ["RG403"]),
+        ("scale = 3", []),
+        ("def scale(y): ...", []),
+        ("def other(x): ...", []),
+        ("def scale(", []),
+        (None, []),
+    ],
+    ids=["sound", "no function", "other parameters", "no such name", "broken", "no such module"],
+)
+def test_a_cell_that_cannot_be_bound_hides_nothing(tmp_path: Path, first: str | None, codes: list[str]) -> None:
+    text = rows("gpu.g10f", "gpu.g10").replace("acme.kernels:scale", "acme.first:scale", 1)
+    whole = merged(tmp_path, text)
+    judging = scene(tmp_path, whole)
+    if first is not None:
+        (tmp_path / "acme/first.py").write_text(f"{first}\n", encoding="utf-8")
+    assert [problem.code for problem in reach(judging) if problem.code == "RG403"] == codes

@@ -8,8 +8,9 @@ import pytest
 
 from rung.audit.scene import Scene
 from rung.diagnostics import Problem, Where
-from rung.manifest import Manifests, Unit, merge
+from rung.manifest import Manifests, merge
 from rung.rules import check
+from rung.units import Unit
 
 if TYPE_CHECKING:
     from pathlib import Path

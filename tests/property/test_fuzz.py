@@ -18,7 +18,7 @@ import damaged
 from rung.cli import CLEAN, FINDINGS, USAGE, main
 from rung.cli.report import FORMATS
 from rung.load import BUILTIN_ROOTS
-from rung.manifest import Unit
+from rung.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,8 @@ import damaged
 from rung.compile import compile_units
 from rung.diagnostics import Problems
 from rung.load import BUILTIN_ROOTS
-from rung.manifest import Unit
 from rung.source import PureLoader, is_plain, read
+from rung.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

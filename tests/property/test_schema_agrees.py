@@ -13,11 +13,11 @@ from jsonschema import Draft202012Validator
 from rung import manifest
 from rung.cli.facts import to_yaml
 from rung.diagnostics import Problems
-from rung.manifest import Unit
 from rung.resources import data_dir
 from rung.rules import values
 from rung.schemas import MANIFEST, schemas
 from rung.source import read, read_path
+from rung.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,12 +7,11 @@ only. Imports no backend code: `rung.audit.imports` does, in a child process, wh
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from rung.audit import bindings, hygiene, imports, predicates, reach
-from rung.audit.ignores import apply_ignores
 from rung.manifest import collector_paused
+from rung.rules import limited
 from rung.source import MAX_FINDINGS
 
 if TYPE_CHECKING:
@@ -29,7 +28,12 @@ def audit(scene: Scene) -> None:
 
     Comments that silence a finding are applied last, so that one which silences nothing is known.
     """
-    problems = scene.whole.problems
-    found = [problem for rule in RULES for problem in islice(rule(scene), MAX_FINDINGS)]
-    problems.found.extend(filter(scene.is_asked_about, found))
-    apply_ignores(scene)
+    problems, ignores = scene.whole.problems, scene.ignores
+    capped: set[str] = set()
+    for rule in RULES:
+        found = limited(rule(scene))
+        capped.update(problem.code for problem in found[MAX_FINDINGS:] and found)
+        problems.found.extend(filter(scene.is_asked_about, found))
+    problems.found = [problem for problem in problems.found if not ignores.silences(problem.where, problem.code)]
+    useless = limited(ignores.useless(lambda document, code: code not in capped and scene.would_tell(document, code)))
+    problems.found.extend(filter(scene.is_asked_about, useless))

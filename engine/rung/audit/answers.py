@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rung.audit.modules import Module
+from rung.audit.modules import Module, parts_of
 from rung.audit.uses import Bindings
 from rung.bind import root_of
 
@@ -65,35 +65,43 @@ def faulty_probes(scene: Scene) -> dict[str, Fault]:
         found = scene.whole.memo["answers"] = {}
         bindings = Bindings.of(scene)
         for group in bindings.groups:
-            path, role = group[0].path, group[0].role
-            if role != "probe" or path in found or root_of(path) not in bindings.roots(group[0].unit):
+            path, role = group.first.path, group.first.role
+            if role != "probe" or path in found or root_of(path) not in bindings.roots(group.first.unit):
                 continue
-            places = bindings.sound(group) if bindings.fault(group[0]) is None else []
+            places = bindings.sound(group) if bindings.fault(group.first) is None else []
             if places:
-                fault = _judge(bindings, min(places, key=lambda use: use.where))
+                fault = _judge(bindings, places)
                 found |= {} if fault is None else {path: fault}
     return found
 
 
-def _judge(bindings: Bindings, use: Use) -> Fault | None:
-    """Find a probe and say what is wrong with it, where it is one function and can be read."""
+def _judge(bindings: Bindings, uses: Sequence[Use]) -> Fault | None:
+    """Find a probe that is asked in these places and say what is wrong with it, where it is one function to be read."""
     modules = bindings.modules
-    name, _, attribute = use.path.partition(":")
+    name, _, attribute = uses[0].path.partition(":")
     module = modules.find(name)
     found = modules.resolve(module, attribute) if isinstance(module, Module) else ()
     only = found[0] if len(found) == 1 else None
     owner = modules.find(only.module) if only is not None else None
     if only is None or only.file is None or not isinstance(owner, Module):
         return None
-    if not isinstance(only.node, ast.FunctionDef | ast.Lambda):
+    node = modules.body(only)
+    if node is None:
         return None
+    bound = _bound_in(node)
+
+    def full_name(expression: ast.expr) -> str:
+        parts = parts_of(expression)
+        return "" if parts[:1] and parts[0] in bound else modules.full_name(owner, parts)
+
     try:
-        flaw = _flaw_of(only.node, lambda expression: modules.dotted(owner, expression))
+        flaw = _flaw_of(node, full_name)
     except RecursionError:  # an expression of thousands of terms
         return None
     if flaw is None:
         return None
     line, message, here, hint = flaw
+    use = min(bindings.told(uses, "RG606") or uses, key=lambda use: use.where)
     return Fault(use, message, hint, ((bindings.place(only.file, line), here),))
 
 
@@ -113,19 +121,86 @@ def _flaw_of(node: ast.FunctionDef | ast.Lambda, full_name: FullName) -> _Flaw |
     first = next((s for s in node.body if not _is_docstring(s)), None)
     if isinstance(first, ast.Raise):
         return first.lineno, "always raises", "raised", "return None where it cannot tell"
-    returned = [n.value for n in _own(node) if isinstance(n, ast.Return) and n.value is not None]
-    return next(_values(returned, full_name), None) or _annotation_flaw(node)
+    returned = [n.value for n in _own(node.body) if isinstance(n, ast.Return) and n.value is not None]
+    return next(_values(returned, full_name), None) or _annotation_flaw(node, full_name)
 
 
-def _own(node: ast.FunctionDef) -> Iterator[ast.AST]:
-    """Give what stands in a function itself, in the order of the file; not what is in functions within it."""
-    stack: list[ast.AST] = [*reversed(node.body)]
+def _bound_in(node: ast.FunctionDef | ast.Lambda) -> set[str]:
+    """Give the names that may mean something else in a function than in its module: all that is bound within it."""
+    found: set[str] = set()
+    for inner in ast.walk(node):
+        match inner:
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                found.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.alias(name=name, asname=other):
+                found.add(other or name.partition(".")[0])
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                found.add(name)
+            case ast.MatchMapping(rest=str(name)):
+                found.add(name)
+    return found
+
+
+def _own(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """Give what stands in a function itself and may run, in the order of the file; not what functions in it have."""
+    stack: list[ast.AST] = [*reversed(_reached(body))]
     while stack:
         found = stack.pop()
         if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
             continue
         yield found
-        stack += reversed([*ast.iter_child_nodes(found)])
+        for _, value in reversed([*ast.iter_fields(found)]):
+            if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                stack += reversed(_reached(value))
+            elif isinstance(value, list):
+                stack += reversed([item for item in value if isinstance(item, ast.AST)])
+            elif isinstance(value, ast.AST):
+                stack.append(value)
+
+
+def _reached(block: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """Give the statements of a block that may run: up to one that always leaves it."""
+    reached: list[ast.stmt] = []
+    for statement in block:
+        always = _always(statement.test) if isinstance(statement, ast.If | ast.While) else None
+        if always is False:
+            reached += _reached(statement.orelse)  # type: ignore[attr-defined]
+        elif always is True and isinstance(statement, ast.If):
+            reached += _reached(statement.body)
+        else:
+            reached.append(statement)
+        if reached and _leaves(reached[-1]):
+            break
+    return reached
+
+
+def _is_left(block: Sequence[ast.stmt]) -> bool:
+    reached = _reached(block)
+    return bool(reached) and _leaves(reached[-1])
+
+
+def _always(test: ast.expr) -> bool | None:
+    """Say whether a test always holds, or never; None for sometimes."""
+    match test:
+        case ast.Constant(value=value):
+            return bool(value)
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Constant(value=value)):
+            return not value
+    return None
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    """Say whether what follows a statement in its block never runs."""
+    match statement:
+        case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
+            return True
+        case ast.If(body=body, orelse=orelse):
+            return _is_left(body) and _is_left(orelse)
+        case ast.While(test=test) if _always(test):
+            return not any(isinstance(inner, ast.Break) for inner in ast.walk(statement))
+    return False
 
 
 def _is_docstring(node: ast.stmt) -> bool:
@@ -148,8 +223,9 @@ def _kind(value: ast.expr, full_name: FullName) -> str:
     match value:
         case ast.Constant(value=constant):
             return "" if constant is None else _TYPES.get(type(constant).__name__, "")
-        case ast.IfExp(body=body, orelse=orelse):
-            return kind(body) or kind(orelse)
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            always = _always(test)
+            return (kind(body) if always is not False else "") or (kind(orelse) if always is not True else "")
         case ast.BoolOp(values=values):
             return kind(values[-1])
         case ast.NamedExpr(value=inner):
@@ -163,7 +239,8 @@ def _kind(value: ast.expr, full_name: FullName) -> str:
     return next((what for types, what in _DISPLAYS if isinstance(value, types)), "")
 
 
-def _annotation_flaw(node: ast.FunctionDef) -> _Flaw | None:
+def _annotation_flaw(node: ast.FunctionDef, full_name: FullName) -> _Flaw | None:
+    """Judge what a probe is said to give. A bool is a number too."""
     annotation = node.returns
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
@@ -172,5 +249,6 @@ def _annotation_flaw(node: ast.FunctionDef) -> _Flaw | None:
             return None
     if isinstance(annotation, ast.Subscript):
         annotation = annotation.value
-    kind = _TYPES.get(annotation.id, "") if isinstance(annotation, ast.Name) else ""
+    kind = "" if annotation is None else _TYPES.get(full_name(annotation), "")
+    kind = "" if kind == "a number" else kind
     return (node.lineno, f"is annotated as {kind}", "defined", _RETURNS) if kind else None

@@ -7,21 +7,22 @@ path is for `rung.audit.uses`. Imports nothing of a backend.
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rung.audit.modules import Module
-from rung.audit.signatures import names_of, signature_of, stub
-from rung.audit.uses import Bindings, yields
+from rung.audit.modules import MAX_SOURCE, Module, is_file, read_names
+from rung.audit.signatures import names_of, stub
+from rung.audit.uses import Bindings
 from rung.bind import root_of
 from rung.diagnostics import Problem, closest, shorten
+from rung.files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from rung.audit.modules import Function
     from rung.audit.scene import Scene
     from rung.audit.uses import Use
     from rung.manifest import Manifests
@@ -30,8 +31,8 @@ __all__ = ["RULES"]
 
 _MANY: Final = 2000
 """Files of a package that are searched for uses of a function, and wrong names that it may be meant by."""
-_MAX_BYTES: Final = 4 * 1024 * 1024
-_PATH: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[.:][A-Za-z_][A-Za-z0-9_]*)+")
+_PATH: Final = re.compile(r"(?<!\w)[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)+", re.ASCII)
+_STAR: Final = re.compile(rb"\bimport\s*\*")
 
 
 class _Spare(NamedTuple):
@@ -39,7 +40,8 @@ class _Spare(NamedTuple):
 
     use: Use
     module: Module
-    function: ast.FunctionDef
+    name: str
+    function: Function
 
 
 def bindings(scene: Scene) -> Iterator[Problem]:
@@ -58,13 +60,13 @@ def rg508(scene: Scene) -> Iterator[Problem]:
     found = [*_unnamed(known)]
     if not found or _has_row_without_path(whole):
         return
-    meant = _rejected_names(whole, {group[0].path for group in known.groups})
+    meant = _rejected_names(whole, {group.first.path for group in known.groups})
     used = _used_elsewhere(known, found)
-    for use, module, function in found:
-        if function.name in meant or (module.name, function.name) in used or module.source is None:
+    for use, module, name, function in found:
+        if name in meant or (module.name, name) in used or module.source is None:
             continue
-        message = f"no cell binds `{shorten(f'{module.name}:{function.name}', 50)}`"
-        related = ((known.place(module.source, function.lineno), "defined"),)
+        message = f"no cell binds `{shorten(f'{module.name}:{name}', 50)}`"
+        related = ((known.place(module.source, function.line), "defined"),)
         hint = "add a row for it, or start its name with an underscore"
         yield Problem("RG508", use.where, message, hint, use.cell(whole), related)
 
@@ -75,7 +77,7 @@ def _unnamed(known: Bindings) -> Iterator[_Spare]:
     doubtful: set[tuple[str, str]] = set()  # a path with a fault may mean any function that takes its call
     misspelt: set[str] = set()
     named: set[tuple[str, str]] = set()
-    for use, *_ in known.groups:
+    for use in (group.first for group in known.groups):
         name, _, attribute = use.path.partition(":")
         module = known.modules.find(name)
         answers = known.modules.resolve(module, attribute) if isinstance(module, Module) else ()
@@ -89,27 +91,20 @@ def _unnamed(known: Bindings) -> Iterator[_Spare]:
                 served.setdefault(found.module, {}).setdefault(use.call, use)
     for name, calls in served.items():
         module = known.modules.find(name)
-        if isinstance(module, Module) and module.names.tree is not None:
+        if isinstance(module, Module):
             shapes = {names_of(stub(call)) for call in calls if (name, call) not in doubtful}
             first = min(calls.values(), key=lambda use: use.where)
-            for function in _spare_functions(known, module, module.names.tree, shapes):
-                is_meant = len(misspelt) > _MANY or any(closest(wrong, [function.name]) for wrong in misspelt)
-                if (name, function.name) not in named and not is_meant:
-                    yield _Spare(first, module, function)
+            for spare, function in _spare_functions(known, module, shapes):
+                is_meant = len(misspelt) > _MANY or any(closest(wrong, [spare]) for wrong in misspelt)
+                if (name, spare) not in named and not is_meant:
+                    yield _Spare(first, module, spare, function)
 
 
-def _spare_functions(
-    known: Bindings, module: Module, tree: ast.Module, shapes: set[tuple[str, ...]]
-) -> Iterator[ast.FunctionDef]:
-    found = [
-        function
-        for _, function in module.names.functions()
-        if names_of(signature_of(function)) in shapes
-        and all(known.is_transparent(module, decorator) for decorator in function.decorator_list)
-        and not yields(function)
-    ]
-    loaded = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} if found else set()
-    yield from (function for function in found if function.name not in loaded)
+def _spare_functions(known: Bindings, module: Module, shapes: set[tuple[str, ...]]) -> Iterator[tuple[str, Function]]:
+    for name, function in module.names.functions():
+        is_alike = names_of(function.signature) in shapes and not function.is_generator
+        if is_alike and name not in module.names.loaded and known.is_transparent(module, function):
+            yield name, function
 
 
 def _has_row_without_path(whole: Manifests) -> bool:
@@ -139,27 +134,31 @@ def _rejected_names(whole: Manifests, paths: set[str]) -> set[str]:
 def _used_elsewhere(known: Bindings, spares: Iterable[_Spare]) -> set[tuple[str, str]]:
     """Say which functions another file of their package takes: they are helpers, or served by other means."""
     wanted: dict[str, list[tuple[Module, str]]] = {}
-    for _, module, function in spares:
-        wanted.setdefault(root_of(module.name), []).append((module, function.name))
+    for _, module, name, _ in spares:
+        wanted.setdefault(root_of(module.name), []).append((module, name))
     used: set[tuple[str, str]] = set()
     for root, functions in wanted.items():
         package = known.modules.find(root)
         for path in _python_files(package.directories if isinstance(package, Module) else None):
-            try:
-                text = path.read_text(encoding="utf-8") if path.stat().st_size <= _MAX_BYTES else ""
-            except (OSError, UnicodeDecodeError):
+            left = [(module, name) for module, name in functions if (module.name, name) not in used]
+            if not left:
+                break
+            if not _spells(path, [name for _, name in left]):
                 continue
-            for module, name in functions:
-                if path != module.source and name in text and _takes(text, name):
+            names = read_names(known.modules.sources, path, root, is_package=True)
+            for module, name in left:
+                if path != module.source and names.may_take(name):
                     used.add((module.name, name))
     return used
 
 
-def _takes(text: str, name: str) -> bool:
-    """Say whether a source text imports a name, or asks something for it."""
-    word = re.compile(rf"(?<!\w){re.escape(name)}\b|\*")
-    imports = re.findall(r"\bimport\s+(\([^)]*\)|[^\n]*)", text)
-    return re.search(rf"\.\s*{re.escape(name)}\b", text) is not None or any(map(word.search, imports))
+def _spells(path: Path, names: Iterable[str]) -> bool:
+    """Say whether one of some names, or a star that may stand for them, is in a file; so it is in one not read."""
+    try:
+        raw = read_regular(path, MAX_SOURCE)
+    except OSError:
+        return True
+    return _STAR.search(raw) is not None or any(name.encode() in raw for name in names)
 
 
 def _python_files(directories: Iterable[str] | None) -> Iterator[Path]:
@@ -171,7 +170,7 @@ def _python_files(directories: Iterable[str] | None) -> Iterator[Path]:
                 count += name.endswith(".py")
                 if count > _MANY:
                     return
-                if name.endswith(".py"):
+                if name.endswith(".py") and is_file(Path(folder, name)):
                     yield Path(folder) / name
 
 

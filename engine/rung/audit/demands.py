@@ -16,7 +16,7 @@ from rung.compile import expression_of
 from rung.diagnostics import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rung.diagnostics import Where
     from rung.entries import Expression
@@ -29,6 +29,11 @@ Choice: TypeAlias = "tuple[Placed, list[Demand]]"
 
 _MAX_EXPANDED: Final = 128
 """Nodes, with all they use written out, of a named predicate that is still looked into: hostile ones cost no more."""
+_COPIED: Final = 4096
+_COPIED_OF_NODE: Final = 4
+"""Literals that may be written out for the names that are used, and how many more for each node that is judged. What is
+used after them stays a name about which nothing else is known, so that long predicates used a thousand times cost no
+more than the nodes do."""
 _MAX_NEIGHBOURS: Final = 16
 """Literals about one subject that are compared with each other; equal ones are always found."""
 
@@ -137,12 +142,17 @@ class Demand:
 
 
 class Judge:
-    """Works out demands, each expression once. Named predicates are to be given before those that use them."""
+    """Works out demands, each expression once. Named predicates are to be given before those that use them.
 
-    def __init__(self) -> None:
+    An atom that is not `is_sound` demands nothing.
+    """
+
+    def __init__(self, is_sound: Callable[[Placed], bool] = lambda placed: True) -> None:
+        self._is_sound = is_sound
         self._named: dict[tuple[str, bool], Demand] = {}
         self._seen: dict[tuple[int, bool], Demand] = {}
         self._told: set[Clash] = set()
+        self._left = _COPIED
 
     def name(self, name: str, placed: Placed) -> list[Clash]:
         """Learn a named predicate and give its contradictions."""
@@ -164,6 +174,7 @@ class Judge:
         return found
 
     def _work_out(self, placed: Placed, holds: bool) -> Demand:
+        self._left += _COPIED_OF_NODE
         kind = placed.key
         if kind == "not":
             (term,) = placed.terms()
@@ -171,6 +182,8 @@ class Judge:
         if kind == "use":
             return self._used(placed, holds)
         if kind not in ("all", "any"):
+            if not self._is_sound(placed):
+                return Demand()  # what it was to ask is not known
             demand, literal = Demand(), _literal(placed, holds)
             demand.literals[literal.atom, holds] = literal
             return demand
@@ -199,7 +212,8 @@ class Judge:
             message, hint = f"`{own.text}` can never hold", "remove it, or repair the predicate"
             related = ((first.where, first.message), *first.related)
             demand.clashes.append(Clash(placed.where, message, hint, related))
-        if not named.dead:
+        if not named.dead and self._left >= len(named.literals):
+            self._left -= len(named.literals)
             demand.literals |= {key: literal.at(placed) for key, literal in named.literals.items()}
             demand.choices = [(placed, branches) for _, branches in named.choices]
         return demand
@@ -348,8 +362,8 @@ def _atom(expression: Expression) -> Atom:
 
 
 def _specifier(written: str) -> object:
-    """Give a version specifier in which neither order nor blanks count; what is none stays text."""
+    """Give a version specifier in which neither order nor blanks count; what is none is like itself alone."""
     try:
         return SpecifierSet(written)
     except InvalidSpecifier:
-        return written
+        return (written,)  # no text: a specifier reads one that it is compared with

@@ -13,6 +13,7 @@ import inspect
 import json
 import os
 import sys
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from rung.bind import bind, home
@@ -29,8 +30,13 @@ __all__ = ["main"]
 
 Event = tuple[Any, ...]
 
-_TOLD: Final = (bool, int, float, str, type(None))
-"""The types of the defaults that are told."""
+_MAX_PARAMETERS: Final = 256
+"""Parameters of a function that are told; one with more is not judged."""
+_MAX_NAME: Final = 200
+"""Letters of a parameter's name, and of a default, that are told."""
+_MAX_BITS: Final = 64
+_NAME_OF: Final = type.__dict__["__name__"].__get__
+"""Gives the name of a class, whatever its metaclass says of it."""
 
 
 def main() -> None:
@@ -40,25 +46,50 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
+    for name, directory in request["own"].items():  # found where this program lies, whatever else has its name
+        sys.path[:] = [directory, *request["path"]]
+        _import(name)
     sys.path[:] = request["path"]
     facts = live_facts(request["detectors"], request["all_roots"])
 
     def say(*event: Any) -> None:
-        out.write(json.dumps([request["token"], *event]) + "\n")
+        out.write("\n" + json.dumps([request["token"], *event]) + "\n")  # whatever else is written to it
         out.flush()
 
     for job, (module, names) in enumerate(request["jobs"]):
         say("module", job)
-        failure = _import(module)
-        if failure is not None:
-            say("failed", job, *failure)
-            continue
-        for name, roles in names:
-            say("name", job, name)
-            for event, *rest in _judged(f"{module}:{name}", request["roots"], roles, facts):
-                say(event, job, name, *rest)
+        with _surroundings():
+            failure = _import(module)
+            if failure is not None:
+                say("failed", job, *failure)
+                continue
+            for name, roles in names:
+                say("name", job, name)
+                try:
+                    for event, *rest in _judged(f"{module}:{name}", request["roots"], roles, facts):
+                        say(event, job, name, *rest)
+                except BaseException as error:  # an object may raise whatever it is asked
+                    kind = shorten(_kind_of(error), 30)
+                    say("found", job, name, "RG505", f"looking at `{shorten(name, 24)}` raised {kind}: {_text(error)}")
     say("over")
     os._exit(0)
+
+
+@contextmanager
+def _surroundings() -> Iterator[None]:
+    """Give the next module what this one was given: imports that work as they did, from the same directory."""
+    path, finders, hooks = [*sys.path], [*sys.meta_path], [*sys.path_hooks]
+    place, depth = ".", sys.getrecursionlimit()
+    with suppress(OSError):  # it may be gone
+        place = os.getcwd()  # noqa: PTH109 - no object of a module is asked
+    try:
+        yield
+    finally:
+        sys.path, sys.meta_path, sys.path_hooks = path, finders, hooks
+        with suppress(OSError):
+            os.chdir(place)
+        with suppress(RecursionError):
+            sys.setrecursionlimit(depth)
 
 
 def _import(module: str) -> tuple[str, str, str] | None:
@@ -79,7 +110,11 @@ def _failure(error: BaseException) -> tuple[str, str, str]:
         if isinstance(cause, ModuleNotFoundError) and cause.name:
             lacked = str(cause.name).partition(".")[0]
         cause = cause.__cause__ or cause.__context__
-    return type(error).__name__, _text(error), lacked
+    return _kind_of(error), _text(error), lacked
+
+
+def _kind_of(value: object) -> str:
+    return str(_NAME_OF(type(value)))
 
 
 def _text(value: object) -> str:
@@ -99,26 +134,29 @@ def _judged(path: str, roots: Collection[str], roles: Collection[str], facts: Fa
         yield "found", *_refusal(error, module, name)
         return
     except BaseException as error:
-        yield (
-            "found",
-            "RG505",
-            f"getting `{shorten(name, 24)}` raised {shorten(type(error).__name__, 30)}: {_text(error)}",
-        )
+        yield "found", "RG505", f"getting `{shorten(name, 24)}` raised {shorten(_kind_of(error), 30)}: {_text(error)}"
         return
     fault = next(filter(None, (_kind(found, role) for role in roles)), "")
     if fault:
         yield "found", "RG504", f"`{shorten(name, 30)}` is {fault}, not a function"
         return
-    takes_facts = True
-    try:
-        signature = inspect.signature(found)
-        yield "parameters", [_packed(parameter) for parameter in signature.parameters.values()]
-        takes_facts = _takes_one(signature)
-    except Exception:  # written in C, or with a `__signature__` that raises
-        pass
+    told, takes_facts = _parameters(found)
+    if told is not None:
+        yield "parameters", told
     if "probe" in roles and takes_facts:
         yield ("probe",)
         yield from _asked(found, name, facts)
+
+
+def _parameters(found: Any) -> tuple[list[list[Any]] | None, bool]:
+    """Give the parameters of a function as data, None where they are not known, and whether one argument will do."""
+    try:
+        signature = inspect.signature(found)
+        parameters = [*signature.parameters.values()]
+        told = [*map(_packed, parameters)] if len(parameters) <= _MAX_PARAMETERS else None
+        return told, _takes_one(signature)
+    except BaseException:  # written in C, or with a `__signature__` that is none
+        return None, True
 
 
 def _refusal(error: BindError, module: str, name: str) -> tuple[str, str]:
@@ -131,13 +169,14 @@ def _refusal(error: BindError, module: str, name: str) -> tuple[str, str]:
     if found is missing:
         return "RG502", f"module `{shorten(module, 30)}` does not define `{shorten(name, 20)}`"
     if not callable(found):
-        return "RG504", f"`{shorten(name, 30)}` is of type {shorten(type(found).__name__, 20)}, not a function"
+        return "RG504", f"`{shorten(name, 30)}` is of type {shorten(_kind_of(found), 20)}, not a function"
     return "RG803", f"`{shorten(name, 18)}` is really from `{shorten(home(found), 20)}`, which is not allowed"
 
 
 def _kind(found: Any, role: str) -> str:
     if inspect.isclass(found):
-        return "" if role == "builder" else "a class"
+        gives_instances = type(found).__call__ is type.__call__ and found.__new__ is object.__new__
+        return "a class" if role != "builder" and gives_instances else ""
     if inspect.iscoroutinefunction(found) or inspect.isasyncgenfunction(found):
         return "a coroutine"
     return "a generator" if inspect.isgeneratorfunction(found) and role not in ("cases", "detect") else ""
@@ -145,10 +184,19 @@ def _kind(found: Any, role: str) -> str:
 
 def _packed(parameter: inspect.Parameter) -> list[Any]:
     """Give a parameter as data: its name, its kind, and its default where it has one, None for one not to be told."""
-    packed: list[Any] = [str(parameter.name), int(parameter.kind)]
-    if parameter.default is inspect.Parameter.empty:
-        return packed
-    return [*packed, [parameter.default] if type(parameter.default) in _TOLD else None]
+    name, kind, default = parameter.name, int(parameter.kind), parameter.default
+    if type(name) is not str or len(name) > _MAX_NAME:
+        raise ValueError("no name of a parameter")
+    if default is inspect.Parameter.empty:
+        return [name, kind]
+    return [name, kind, [default] if _is_small(default) else None]
+
+
+def _is_small(default: object) -> bool:
+    """Say whether a default is of the kinds that are compared, and no more than anybody writes."""
+    if type(default) is str:
+        return len(default) <= _MAX_NAME
+    return type(default) in (bool, float, type(None)) or (type(default) is int and default.bit_length() <= _MAX_BITS)
 
 
 def _takes_one(signature: inspect.Signature) -> bool:
@@ -168,7 +216,7 @@ def _asked(probe: Callable[[Facts], Any], name: str, facts: Facts) -> Iterator[E
             return
         said = shorten(_text(repr(answer)), 16)
     except BaseException as error:
-        yield "found", "RG606", f"{shown} raised {shorten(type(error).__name__, 30)}: {_text(error)}"
+        yield "found", "RG606", f"{shown} raised {shorten(_kind_of(error), 30)}: {_text(error)}"
         return
     yield "found", "RG606", f"{shown} answered {said}, not True, False or None"
 

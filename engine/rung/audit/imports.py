@@ -59,6 +59,13 @@ _KEPT: Final = frozenset({
     "CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "HIP_PATH", "ONEAPI_ROOT",
     "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
 })  # fmt: skip
+MAX_LINE: Final = 64 * 1024
+"""Bytes of one line that a child says."""
+MAX_SAID: Final = 16 * 1024 * 1024
+"""Bytes that one child may write; a module that floods the pipe is one that ends the process."""
+MAX_AGAIN: Final = 8
+"""Modules that are judged again in a process of their own, before a finding is blamed on them."""
+_CODES: Final = frozenset({"RG502", "RG503", "RG504", "RG505", "RG606", "RG803"})
 _KINDS: Final = (
     Parameter.POSITIONAL_ONLY,
     Parameter.POSITIONAL_OR_KEYWORD,
@@ -101,11 +108,12 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Step:
-    """The step a child announced last: which job, which name of it, and whether a probe is being asked."""
+    """The step a child announced last: which job, which name of it, whether a probe is asked, and for too long."""
 
     job: int = -1
     name: str = ""
     is_asking: bool = False
+    is_slow: bool = False
 
 
 class _Child:
@@ -114,6 +122,7 @@ class _Child:
     def __init__(self, request: Mapping[str, Any]) -> None:
         self.token = secrets.token_hex(16)
         self.events: queue.Queue[list[Any] | None] = queue.Queue()
+        self.floods = False
         flags = ["-E", "-P", "-B", *(["-s"] if sys.flags.no_user_site else [])]
         self.process = subprocess.Popen(
             [sys.executable, *flags, "-c", _START],
@@ -132,12 +141,15 @@ class _Child:
         with suppress(OSError), self.process.stdin as stdin:  # it may have died before it was asked
             stdin.write(request)
         with self.process.stdout as stdout:
-            for line in stdout:
-                with suppress(ValueError):
+            said = 0
+            while not self.floods and (line := stdout.readline(MAX_LINE)):
+                said += len(line)
+                self.floods = said > MAX_SAID
+                with suppress(ValueError, RecursionError):
                     event = json.loads(line)
                     if isinstance(event, list) and event[:1] == [self.token]:
                         self.events.put(event[1:])
-        self.events.put(None)
+            self.events.put(None)
 
     def next(self, limit: float) -> list[Any] | None:
         """Give the next event, None when there will be no more; raise queue.Empty after `limit` seconds."""
@@ -145,6 +157,8 @@ class _Child:
 
     def fate(self) -> str:
         """Say how a process that says no more has ended."""
+        if self.floods:
+            return f"wrote more than {MAX_SAID >> 20} MiB to a stream that is not its own"
         try:
             code = self.process.wait(timeout=5.0)
         except subprocess.TimeoutExpired:
@@ -174,30 +188,79 @@ def run_all(
 ) -> Iterator[Outcome]:
     """Import every job's module and judge its names; one that hangs or ends the process costs the others nothing.
 
-    A job for which `total` seconds did not suffice comes back with an empty code.
+    What is found about a module before which others were imported may be their doing, so it is judged again in a
+    process of its own, as far as `total` seconds allow. A job for which they did not suffice comes back with an empty
+    code.
     """
     deadline = time.monotonic() + total
-    todo = list(jobs)
+    todo = [*jobs]
+    doubtful: list[tuple[Job, list[Outcome]]] = []
     while todo:
         roots = todo[0].roots
         batch = [job for job in todo if job.roots == roots]
         todo = [job for job in todo if job.roots != roots]
-        at = _Step()
-        fate = yield from _run_batch(batch, request, at, step, deadline, progress)
-        if not fate:
-            continue
+        suspects: dict[int, list[Outcome]] = {}
+        rest: list[Job] = []
+        for index, outcome in _judged(batch, request, step, deadline, progress, rest):
+            if index == 0 or (index not in suspects and len(doubtful) + len(suspects) >= MAX_AGAIN):
+                yield outcome
+            else:
+                suspects.setdefault(index, []).append(outcome)
+        doubtful += [(batch[index], outcomes) for index, outcomes in suspects.items() if batch[index] not in rest]
+        todo = [*rest, *todo]
         if time.monotonic() >= deadline:
-            yield from (Outcome(job, "", "", "") for job in (*batch[max(0, at.job) :], *todo))
-            return
-        if at.job < 0:
-            raise RungError(f"the process that imports {fate}")
-        job = batch[at.job]
-        code, what = ("RG606", "probe") if at.is_asking else ("RG505", "getting" if at.name else "importing")
-        yield Outcome(job, at.name, code, f"{what} `{shorten(at.name or job.module, 30)}` {fate}")
-        names = [*job.names]
-        rest = names[names.index(at.name) + 1 :] if at.name else []
-        again = [Job(job.module, roots, {name: job.names[name] for name in rest})] if rest else []
-        todo = [*again, *batch[at.job + 1 :], *todo]
+            yield from (Outcome(job, "", "", "") for job in todo)
+            break
+    for job, outcomes in doubtful:
+        again = _again(job, request, step, deadline, progress)
+        yield from outcomes if again is None else again
+
+
+def _again(
+    job: Job, request: Mapping[str, Any], step: float, deadline: float, progress: Callable[[str], None]
+) -> list[Outcome] | None:
+    """Judge a job alone. Give what is found, None where there is no time for it."""
+    found: list[Outcome] = []
+    todo = [job]
+    while todo:
+        if time.monotonic() >= deadline:
+            return None
+        rest: list[Job] = []
+        found += [outcome for _, outcome in _judged(todo, request, step, deadline, progress, rest)]
+        todo = rest
+    return found
+
+
+def _judged(
+    batch: Sequence[Job],
+    request: Mapping[str, Any],
+    step: float,
+    deadline: float,
+    progress: Callable[[str], None],
+    rest: list[Job],
+) -> Iterator[tuple[int, Outcome]]:
+    """Let one child run jobs. Give what it finds, with the index of its job, 0 where none before it is to blame.
+
+    What it did not get to is in `rest`. So is a job that was being judged when the time for all was up, or when a
+    child ended that had run others before.
+    """
+    at = _Step()
+    fate = yield from _run_batch(batch, request, at, step, deadline, progress)
+    if not fate:
+        return
+    if time.monotonic() >= deadline or (at.job > 0 and not at.is_slow):
+        rest += batch[max(0, at.job) :]
+        return
+    if at.job < 0:
+        raise RungError(f"the process that imports {fate}")
+    job = batch[at.job]
+    code, what = ("RG606", "probe") if at.is_asking else ("RG505", "getting" if at.name else "importing")
+    # A step that took too long is not tried twice: it would cost the others their time.
+    yield 0, Outcome(job, at.name, code, f"{what} `{shorten(at.name or job.module, 30)}` {fate}")
+    names = [*job.names]
+    left = names[names.index(at.name) + 1 :] if at.name else []
+    rest += [Job(job.module, job.roots, {name: job.names[name] for name in left})] if left else []
+    rest += batch[at.job + 1 :]
 
 
 def _run_batch(
@@ -207,8 +270,11 @@ def _run_batch(
     step: float,
     deadline: float,
     progress: Callable[[str], None],
-) -> Generator[Outcome, None, str]:
-    """Let one child run jobs, keeping `at` where it is. Give how it ended, "" when it got to the end."""
+) -> Generator[tuple[int, Outcome], None, str]:
+    """Let one child run jobs, keeping `at` where it is. Give how it ended, "" when it got to the end.
+
+    What a child says is not believed where it makes no sense: the modules run in the same process.
+    """
     jobs = [[job.module, [[name, [role for role, _ in calls]] for name, calls in job.names.items()]] for job in batch]
     child = _Child({**request, "roots": sorted(batch[0].roots), "jobs": jobs})
     try:
@@ -219,20 +285,27 @@ def _run_batch(
                 return child.fate()
             match event:
                 case ["over"]:
+                    for job in range(at.job + 1, len(batch)):
+                        message = f"`{shorten(batch[job].module, 40)}`: ended before it was imported"
+                        yield job, Outcome(batch[job], "", "RG505", message)
                     return ""
-                case ["module", int(job)]:
+                case ["module", int(job)] if job == at.job + 1 and job < len(batch):
                     at.job, at.name, at.is_asking = job, "", False
                     progress(batch[job].module)
-                case ["name" | "probe" as kind, int(_), str(name)]:
+                case ["name" | "probe" as kind, int(job), str(name)] if _is_at(at, job, batch, name):
                     at.name, at.is_asking = name, kind == "probe"
-                case ["failed", int(job), str(kind), str(text), str(lacked)]:
+                case ["failed", int(job), str(kind), str(text), str(lacked)] if _is_at(at, job, batch):
                     message = f"importing `{shorten(batch[job].module, 30)}` raised {shorten(kind, 30)}"
-                    yield Outcome(batch[job], "", "RG505", message, text, lacked)
-                case ["found", int(job), str(name), str(code), str(text)]:
-                    yield Outcome(batch[job], name, code, text)
-                case ["parameters", int(job), str(name), list(packed)]:
-                    yield from _misfits(batch[job], name, _unpacked(packed))
+                    yield job, Outcome(batch[job], "", "RG505", message, text, lacked)
+                case ["found", int(job), str(name), str(code), str(text)] if _is_at(at, job, batch, name):
+                    if code in _CODES:
+                        yield job, Outcome(batch[job], name, code, text)
+                case ["parameters", int(job), str(name), list(packed)] if _is_at(at, job, batch, name):
+                    given = _unpacked(packed)
+                    if given is not None:
+                        yield from ((job, outcome) for outcome in _misfits(batch[job], name, given))
     except queue.Empty:
+        at.is_slow = True
         return f"took longer than {step:g} s"
     finally:
         child.kill()
@@ -245,12 +318,27 @@ def _misfits(job: Job, name: str, given: Signature) -> Iterator[Outcome]:
             yield Outcome(job, name, "RG503", reason, role=role)
 
 
-def _unpacked(packed: Iterable[list[Any]]) -> Signature:
-    """Make a signature of parameters as the child tells them."""
+def _is_at(at: _Step, job: int, batch: Sequence[Job], name: str | None = None) -> bool:
+    """Say whether an event is about the job that was announced, and a name of it."""
+    return job == at.job and 0 <= job < len(batch) and (name is None or name in batch[job].names)
+
+
+def _unpacked(packed: Iterable[object]) -> Signature | None:
+    """Make a signature of parameters as the child tells them, None when they are none."""
     out: list[Parameter] = []
-    for name, kind, *default in packed:
-        value = (default[0][0] if default[0] else UNREAD) if default else Parameter.empty
-        out.append(Parameter(name, _KINDS[kind], default=value))
+    try:
+        for told in packed:
+            match told:
+                case [str(name), int(kind)]:
+                    out.append(Parameter(name, _KINDS[kind]))
+                case [str(name), int(kind), None]:
+                    out.append(Parameter(name, _KINDS[kind], default=UNREAD))
+                case [str(name), int(kind), [default]]:
+                    out.append(Parameter(name, _KINDS[kind], default=default))
+                case _:
+                    return None
+    except (ValueError, IndexError):
+        return None
     return Signature(out, __validate_parameters__=False)
 
 
@@ -265,8 +353,9 @@ def imports(scene: Scene) -> Iterator[Problem]:
     devices = (d for d in scene.whole.devices.values() if scene.is_sound(d.document, (*d.loc, "detect")))
     request = {
         "path": list(scene.path),
+        "own": known.modules.own({root_of(job.module) for job in jobs}),
         "detectors": {device.name: device.model.detect for device in devices if device.model.detect},
-        "all_roots": sorted({root for use, *_ in known.groups for root in known.roots(use.unit)}),
+        "all_roots": sorted({root for group in known.groups for root in known.roots(group.first.unit)}),
     }
     late: list[Use] = []
     guards = _Guards(scene.whole)
@@ -281,9 +370,10 @@ def imports(scene: Scene) -> Iterator[Problem]:
             continue
         if outcome.lacked and outcome.lacked not in outcome.job.roots:
             uses = [use for use in uses if outcome.lacked not in guards.names(use)]
-        if uses:
-            yield _problem(scene.whole, uses, outcome)
-        else:
+        told = known.told(uses, outcome.code)
+        if told:
+            yield _problem(scene.whole, told, outcome)
+        elif not uses:
             _log.info("%s was not imported: its rows ask for %s, which is not here", outcome.job.module, outcome.lacked)
     if late:
         message = f"not imported: the {TOTAL:g} s for all imports are used up"
@@ -302,11 +392,12 @@ def _demand_roots(places: Mapping[tuple[str, frozenset[str]], Sequence[Use]]) ->
 
 def _places(known: Bindings) -> dict[tuple[str, frozenset[str]], list[Use]]:
     """Give what is to be imported, by module and the packages that may be bound: all that has no finding yet."""
-    faulty = {(use.path, known.roots(use.unit)) for use, *_ in known.groups if known.fault(use) is not None}
+    firsts = [group.first for group in known.groups]
+    faulty = {(use.path, known.roots(use.unit)) for use in firsts if known.fault(use) is not None}
     nonsense = faulty_probes(known.scene)
     places: dict[tuple[str, frozenset[str]], list[Use]] = {}
     for group in known.groups:
-        path, roots = group[0].path, known.roots(group[0].unit)
+        path, roots = group.first.path, known.roots(group.first.unit)
         if (path, roots) not in faulty and path not in nonsense and root_of(path) in roots:
             sound = known.sound(group)
             if sound:

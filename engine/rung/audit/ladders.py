@@ -107,6 +107,7 @@ class Ladders:
         self._requests = _Requests(scene, self.spend)
         self._codes: dict[tuple[str, str | None, str | None, tuple[str, ...]], Code | None] = {}
         self._archs: dict[str, tuple[str, ...]] = {}
+        self._read: dict[tuple[str, str], str] = {}
         self._verdicts: dict[tuple[Term, str, str], Verdict] = {}
         self._fill()
 
@@ -125,6 +126,17 @@ class Ladders:
         known = self._archs.get(device.name)
         if known is None:
             known = self._archs[device.name] = (*device.archs, GENERIC, *_undeclared(device))
+        return known
+
+    def read_arch(self, device: Device, written: str) -> str:
+        """Read an arch as the lattice does, which takes as long as a device has names: each spelling once."""
+        if written in device.archs:
+            return written
+        key = (device.name, written)
+        known = self._read.get(key)
+        if known is None:
+            self.spend(len(device.archs) + len(device.targets) + len(device.aliases))
+            known = self._read[key] = lattice.read_arch(device, written)
         return known
 
     def order(

@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib.machinery as machinery
+import io
 import os
 import re
 import sys
+import tokenize
 import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,24 +21,89 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from rung.audit.signatures import signature_of
+from rung.files import read_regular
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from inspect import Signature
 
     FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
-__all__ = ["Found", "Missing", "Module", "Modules", "Names"]
+__all__ = [
+    "Class",
+    "Found",
+    "Function",
+    "Missing",
+    "Module",
+    "Modules",
+    "Names",
+    "Parts",
+    "Sources",
+    "is_file",
+    "parts_of",
+    "read_names",
+]
 
-MAX_SOURCE: Final = 4 * 1024 * 1024
+MAX_SOURCE: Final = 512 * 1024
 """Bytes of a source file that is read; a longer one may define anything."""
+MAX_SOURCES: Final = 8 * 1024 * 1024
+"""Bytes of all the sources that one check parses; what is met after them may define anything."""
+_BRACES: Final = 256
+"""Braces that make a source cost once more its size: what Python's parser takes for an f-string grows with both."""
+_ENCODINGS: Final = frozenset({"utf-8", "utf-8-sig", "iso-8859-1", "ascii", "us-ascii"})
+"""Encodings of sources that are read: decoding others may take any time."""
 MAX_STEPS: Final = 1000
 """Files through which a re-exported name is followed."""
 MAX_ALTERNATIVES: Final = 16
 """Definitions of one name that are told apart, one per branch of an `if`."""
 
 _EXTENSIONS: Final = (*machinery.EXTENSION_SUFFIXES, *machinery.SOURCE_SUFFIXES, *machinery.BYTECODE_SUFFIXES)
+_OWN: Final = frozenset({"rung", "rung_backends"})
+"""The packages of this program, which are what it runs, whatever lies in the directory that is checked."""
+_HOME: Final = str(Path(__file__).resolve().parents[2])
 # A module that writes its own names, or takes its own place: reading says nothing about what it ends up with.
 _SELF_MADE: Final = re.compile(r"\bglobals\(\)|\bexec\(|sys\.modules\[\s*__name__\s*\]|\bvars\(\)|\blocals\(\)")
-_OWN_MODULES: Final = re.compile(r"\b__path__\b|sys\.modules(\[[^]]*\]\s*=|\.(update|setdefault)\b)")
+_SPREADERS: Final = ("extend_path", "declare_namespace")
+"""Functions that add to a package's `__path__` its directories along the search path, and nothing else."""
+_OF_MODULES: Final = ("__path__", "modules", "declare_namespace", "meta_path", "path_hooks")
+"""Words without one of which a source does nothing about modules below its own."""
+_MAX_NAME: Final = 200
+"""Letters of a text that may spell a name."""
+_NOT_OF_NAMES: Final = re.compile(r"\W")
+_READERS: Final = frozenset({
+    "extend_path", "iter_modules", "walk_packages",
+    "dict", "enumerate", "frozenset", "iter", "len", "list", "print", "repr", "reversed", "set", "sorted", "tuple",
+})  # fmt: skip
+"""Functions that leave a `__path__` or `__all__` which they are given as it is."""
+
+
+Parts = tuple[str, ...]
+"""A dotted name: `("torch", "no_grad")`, and none of what is no name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function as its source gives it, without its body. `column` tells two apart that stand in one line."""
+
+    line: int
+    column: int
+    signature: Signature
+    decorators: tuple[Parts, ...] = ()
+    is_async: bool = False
+    is_generator: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """A class as its source gives it: what it is made with, and the method that takes the arguments of a call."""
+
+    name: str
+    bases: tuple[Parts, ...]
+    has_keywords: bool
+    is_decorated: bool
+    init: Function | None
+    new: Function | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +112,7 @@ class Definition:
 
     kind: Literal["function", "class", "value", "unknown"]
     line: int = 0
-    node: FunctionNode | ast.ClassDef | None = None
+    made: Function | Class | None = None
     what: str = ""
 
 
@@ -81,11 +148,28 @@ _BEFORE: Final = _Marker("before")
 
 
 @dataclass(frozen=True, slots=True)
+class Inner:
+    """The modules of a package that do not lie in its directory, as far as its source says.
+
+    With `spread` it has directories of its name all along the search path, which may be longer when it runs; `made`
+    are the full names of modules that it makes itself, None where it may make any.
+    """
+
+    spread: bool = False
+    made: frozenset[str] | None = frozenset()
+
+    def makes(self, name: str) -> bool:
+        """Say whether it may make a module of this full name, which may be any object."""
+        return self.made is None or name in self.made
+
+
+@dataclass(frozen=True, slots=True)
 class Names:
     """What a source file binds at its top level.
 
     `stars` are the modules it takes everything from, `exports` its `__all__` where that is plain. With `is_open` it
-    may have any other name too. `fault` says why it cannot be parsed, `line` where.
+    may have any other name too. `fault` says why it cannot be parsed, `line` where. `inner` is what it does about
+    modules below it. `loaded` are the names that it uses, `taken` those that it may take from other modules.
     """
 
     bound: Scope = field(default_factory=dict)
@@ -94,31 +178,71 @@ class Names:
     is_open: bool = False
     fault: str = ""
     line: int = 0
-    text: str = ""
-    tree: ast.Module | None = None
+    inner: Inner = Inner()
+    loaded: frozenset[str] = frozenset()
+    taken: frozenset[str] = frozenset()
 
-    def functions(self) -> Iterator[tuple[str, ast.FunctionDef]]:
+    def may_take(self, name: str) -> bool:
+        """Say whether it may take a name from another module; what is not read may take any."""
+        return self is _OPEN or bool(self.fault) or name in self.taken or "*" in self.taken
+
+    def functions(self) -> Iterator[tuple[str, Function]]:
         """Give the public functions that are defined here, once each."""
         for name, bindings in self.bound.items():
             only = bindings[0] if len(bindings) == 1 else None
-            if isinstance(only, Definition) and isinstance(only.node, ast.FunctionDef) and not name.startswith("_"):
-                yield name, only.node
+            made = only.made if isinstance(only, Definition) else None
+            if isinstance(made, Function) and not made.is_async and not name.startswith("_"):
+                yield name, made
 
 
-_OPEN: Final = Names(is_open=True)
+_OPEN: Final = Names(is_open=True, inner=Inner(made=None))
+
+
+class Sources:
+    """The source files that one check reads, which come to no more than `left` bytes."""
+
+    def __init__(self, left: int = MAX_SOURCES) -> None:
+        self.left = left
+
+    def parse(self, path: Path) -> tuple[ast.Module, str] | None:
+        """Parse a file and give its text too; None for one that is not read, being large, odd, or one too many.
+
+        Raise SyntaxError or ValueError for what Python cannot parse, OSError for what it cannot read.
+        """
+        try:
+            raw = read_regular(path, MAX_SOURCE)
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            return None  # too large, or no file any more
+        cost = len(raw) * (1 + raw.count(b"{") // _BRACES)
+        if cost > self.left:
+            return None
+        self.left -= cost
+        if tokenize.detect_encoding(io.BytesIO(raw).readline)[0] not in _ENCODINGS:
+            return None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # such as odd escapes, which are its author's business
+                return ast.parse(raw), raw.decode("utf-8", "replace")
+        except (RecursionError, MemoryError):
+            return None  # nested too deep for Python to parse on this machine
 
 
 @dataclass(eq=False)
 class Module:
     """A module that was found: its source file, None where there is none to read, and its submodules' directories.
 
-    `directories` is None for a module that is no package. A namespace package has directories alone.
+    `directories` is None for a module that is no package. A namespace package has directories alone. One that
+    `is_assumed` was not found: another module may make it.
     """
 
     name: str
     source: Path | None
     directories: tuple[str, ...] | None
     is_namespace: bool = False
+    is_assumed: bool = False
+    sources: Sources = field(default_factory=Sources)
 
     @cached_property
     def names(self) -> Names:
@@ -127,8 +251,7 @@ class Module:
             return Names()
         if self.source is None:
             return _OPEN
-        package = self.name if self.directories is not None else self.name.rpartition(".")[0]
-        return read_names(self.source, package)
+        return read_names(self.sources, self.source, self.name, is_package=self.directories is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +279,7 @@ class Found:
     name: str
     file: Path | None = None
     line: int = 0
-    node: FunctionNode | ast.ClassDef | None = None
+    made: Function | Class | None = None
     what: str = ""
 
 
@@ -165,7 +288,8 @@ class Modules:
 
     def __init__(self, path: Iterable[str]) -> None:
         self.path = tuple(dict.fromkeys(entry or os.getcwd() for entry in path))  # noqa: PTH109 - "" means just that
-        self._odd = [entry for entry in self.path if Path(entry).is_file() or not Path(entry).exists()]
+        self.sources = Sources()
+        self._odd = [entry for entry in self.path if not is_folder(entry)]
         self._listed: dict[str, frozenset[str]] = {}
         self._known: dict[str, Module | Missing] = {}
         self._near: dict[str, tuple[str, ...]] = {}
@@ -183,6 +307,8 @@ class Modules:
             found = self._known.get(prefix)
             if found is None:
                 found = self._top(prefix) if parent is None else self._below(parent, prefix)
+                if isinstance(found, Module):
+                    found.sources = self.sources
                 self._known[prefix] = found
             if isinstance(found, Missing):
                 break
@@ -219,7 +345,7 @@ class Modules:
             return
         for binding in bindings:
             if isinstance(binding, Definition):
-                yield Found(binding.kind, module.name, name, module.source, binding.line, binding.node, binding.what)
+                yield Found(binding.kind, module.name, name, module.source, binding.line, binding.made, binding.what)
             elif isinstance(binding, Link):
                 yield self._linked(module, binding)
             elif isinstance(binding, Alias):
@@ -228,8 +354,6 @@ class Modules:
     def _unbound(self, module: Module, name: str) -> Found | tuple[Module, str]:
         if module.names.is_open:
             return Found("unknown", module.name, name, module.source)
-        if module.directories is not None and isinstance(self.find(f"{module.name}.{name}"), Module):
-            return Found("module", f"{module.name}.{name}", "", module.source)
         seen = {module.name}
         todo = [*module.names.stars]
         while todo:
@@ -245,15 +369,24 @@ class Modules:
             if name in names.bound or names.is_open or names.fault:
                 return star, name
             todo += names.stars
-        return Found("absent", module.name, name, module.source)
+        inner = f"{module.name}.{name}"
+        below = self._module(inner)
+        if below is not None and not below.is_assumed:
+            return Found("module", inner, "", module.source)
+        return Found("unknown" if module.names.inner.makes(inner) else "absent", module.name, name, module.source)
 
     def _linked(self, module: Module, link: Link) -> Found | tuple[Module, str]:
         target = self.find(link.module)
         if isinstance(target, Missing):
             return Found("absent", link.module, link.name, module.source, link.line, what=module.name)
-        if not link.name:
-            return Found("module", link.module, "", module.source, link.line)
-        return target, link.name
+        if link.name:
+            return target, link.name
+        return Found("unknown" if target.is_assumed else "module", link.module, "", module.source, link.line)
+
+    def named(self, module: Module, parts: Parts) -> tuple[Found, ...]:
+        """Follow a dotted name as it stands in a module; nothing where it does not lead to the end of a search."""
+        steps = self._aliased(module, "", Alias(parts, 0)) if parts else ()
+        return tuple(found for step in steps for found in ((step,) if isinstance(step, Found) else self.resolve(*step)))
 
     def _aliased(self, module: Module, name: str, alias: Alias) -> Iterator[Found | tuple[Module, str]]:
         base, *inner = alias.parts
@@ -286,15 +419,43 @@ class Modules:
         found = self.find(name)
         return found if isinstance(found, Module) else None
 
-    def dotted(self, module: Module, node: ast.expr) -> str:
-        """Give the full name of what an expression such as `torch.no_grad` names; "" when imports do not tell."""
-        parts = _dotted(node)
+    def own(self, names: Iterable[str]) -> dict[str, str]:
+        """Give the packages of this program among some top-level modules, with the directory each lies in."""
+        found = {name: self.find(name) for name in names if name in _OWN}
+        return {
+            name: str(Path(module.directories[0]).parent)
+            for name, module in found.items()
+            if isinstance(module, Module) and module.directories
+        }
+
+    def is_beside(self, one: str, other: str) -> bool:
+        """Say whether two top-level modules lie in one directory of the search path."""
+        homes = [next((d for d in self.path if self._in(name, (d,)) is not None), None) for name in (one, other)]
+        return homes[0] is not None and homes[0] == homes[1]
+
+    def body(self, found: Found) -> ast.FunctionDef | ast.Lambda | None:
+        """Give a function with all that stands in it, None where it is not read; its file is parsed again."""
+        if found.file is None or not isinstance(found.made, Function):
+            return None
+        try:
+            parsed = self.sources.parse(found.file)
+        except (OSError, SyntaxError, ValueError):
+            return None
+        place = (found.made.line, found.made.column)
+        for node in ast.walk(parsed[0]) if parsed is not None else ():
+            if isinstance(node, ast.FunctionDef | ast.Lambda) and (node.lineno, node.col_offset) == place:
+                return node
+        return None
+
+    def full_name(self, module: Module, parts: Parts) -> str:
+        """Give the full name of what a dotted name such as `torch.no_grad` stands for; "" if imports do not tell."""
         if not parts:
             return ""
         base, *inner = parts
         bindings = module.names.bound.get(base)
         if bindings is None:
-            return ".".join(parts) if hasattr(builtins, base) else ""
+            is_builtin = hasattr(builtins, base) and not module.names.is_open and not module.names.stars
+            return ".".join(parts) if is_builtin else ""
         link = bindings[0] if len(bindings) == 1 else None
         return ".".join(filter(None, (link.module, link.name, *inner))) if isinstance(link, Link) else ""
 
@@ -309,30 +470,36 @@ class Modules:
     def _modules_in(self, directory: str) -> Iterator[str]:
         for entry in self._names_in(directory):
             stem, dot, _ = entry.partition(".")
-            is_module = entry.endswith(_EXTENSIONS) if dot else (Path(directory) / entry).is_dir()
+            is_module = entry.endswith(_EXTENSIONS) if dot else is_folder(Path(directory, entry))
             if is_module and stem.isidentifier() and not stem.startswith("__"):
                 yield stem
 
     def _top(self, name: str) -> Module | Missing:
         if name in sys.builtin_module_names:
             return Module(name, None, None)
+        own = (self._in(name, (_HOME,)) or _hooked(name, sys.path)) if name in _OWN else None
         return (
-            self._in(name, self.path) or _hooked(name, self._odd) or Missing("", name, self._near_in("", self.path[:1]))
+            own
+            or self._in(name, self.path)
+            or _hooked(name, self._odd)
+            or Missing("", name, self._near_in("", self.path[:1]))
         )
 
     def _below(self, parent: Module | Missing, name: str) -> Module | Missing:
         assert isinstance(parent, Module)
         part = name.rpartition(".")[2]
-        if parent.directories is None:
-            if parent.source is None:
-                return Module(name, None, None)  # an extension module may bring modules of its own
-            return Missing(parent.name, part, is_package=False)
-        found = self._in(name, parent.directories)
-        if found is None and _OWN_MODULES.search(parent.names.text):
-            found = self._in(name, self._spread(parent.name)) or Module(name, None, None)
+        inner = parent.names.inner
+        directories = parent.directories or ()
+        found = self._in(name, directories)
+        if found is None and inner.spread:
+            found = self._in(name, self._spread(parent.name))
         if found is not None:
             return found
-        return Missing(parent.name, part, self._near_in(parent.name, parent.directories))
+        if inner.spread or inner.makes(name):
+            return Module(name, None, None, is_assumed=True)
+        if parent.directories is None:
+            return Missing(parent.name, part, is_package=False)
+        return Missing(parent.name, part, self._near_in(parent.name, directories))
 
     def _spread(self, package: str) -> tuple[str, ...]:
         """Give every directory of a package that extends its own `__path__`, as pkgutil lets it."""
@@ -347,16 +514,17 @@ class Modules:
         portions: list[str] = []
         for directory in directories:
             listed = self._names_in(directory)
-            folder = Path(directory, part) if part in listed else None
-            if folder is not None and folder.is_dir():
+            folder = Path(directory, part)
+            is_there = part in listed and is_folder(folder)
+            if is_there:
                 inner = self._names_in(str(folder))
                 for suffix in _EXTENSIONS:
-                    if f"__init__{suffix}" in inner:
+                    if f"__init__{suffix}" in inner and is_file(folder / f"__init__{suffix}"):
                         return Module(name, _source(folder / f"__init__{suffix}"), (str(folder),))
             for suffix in _EXTENSIONS:
-                if f"{part}{suffix}" in listed and Path(directory, f"{part}{suffix}").is_file():
+                if f"{part}{suffix}" in listed and is_file(Path(directory, f"{part}{suffix}")):
                     return Module(name, _source(Path(directory, f"{part}{suffix}")), None)
-            if folder is not None and folder.is_dir():
+            if is_there:
                 portions.append(str(folder))
         return Module(name, None, tuple(portions), is_namespace=True) if portions else None
 
@@ -370,6 +538,16 @@ class Modules:
                 listed = frozenset()
             self._listed[directory] = listed
         return listed
+
+
+def is_folder(path: str | Path) -> bool:
+    """Say whether a directory is there; as for Python's imports, one that may not be looked at is not."""
+    return os.path.isdir(path)  # noqa: PTH112 - that of Path raises
+
+
+def is_file(path: str | Path) -> bool:
+    """Say whether a regular file is there, see `is_folder`."""
+    return os.path.isfile(path)  # noqa: PTH113 - that of Path raises
 
 
 def _source(path: Path) -> Path | None:
@@ -387,8 +565,8 @@ def _hooked(name: str, odd: Sequence[str]) -> Module | None:
             if spec is None:
                 continue
             places = spec.submodule_search_locations
-            directories = None if places is None else tuple(place for place in places if Path(place).is_dir())
-            source = _source(Path(spec.origin)) if spec.origin and Path(spec.origin).is_file() else None
+            directories = None if places is None else tuple(place for place in places if is_folder(place))
+            source = _source(Path(spec.origin)) if spec.origin and is_file(spec.origin) else None
         except Exception:  # somebody else's code
             continue
         if source is None and spec.origin is None and directories:
@@ -397,16 +575,14 @@ def _hooked(name: str, odd: Sequence[str]) -> Module | None:
     return None
 
 
-def read_names(path: Path, package: str) -> Names:
-    """Read what a source file binds; relative imports start at `package`. Raises nothing, whatever the file holds."""
+def read_names(sources: Sources, path: Path, name: str, *, is_package: bool) -> Names:
+    """Read what the source file of a module binds. Raises nothing, whatever the file holds."""
     try:
-        if path.stat().st_size > MAX_SOURCE:
+        parsed = sources.parse(path)
+        if parsed is None:
             return _OPEN
-        raw = path.read_bytes()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as odd escapes, which are its author's business
-            tree = ast.parse(raw)
-        reader = _Reader(package)
+        tree, text = parsed
+        reader = _Reader(name if is_package else name.rpartition(".")[0])
         bound = reader.top(tree)
     except SyntaxError as error:
         return Names(fault=error.msg or "invalid syntax", line=error.lineno or 1)
@@ -414,15 +590,130 @@ def read_names(path: Path, package: str) -> Names:
         return Names(fault="it holds null bytes", line=1)
     except OSError as error:
         return Names(fault=error.strerror or "it cannot be read", line=1)
-    except (RecursionError, MemoryError):
-        return _OPEN  # nested too deep for Python to parse on this machine
-    text = raw.decode("utf-8", "replace")
+    except RecursionError:
+        return _OPEN  # nested too deep
+    nodes = [*ast.walk(tree)]
     is_open = "__getattr__" in bound or _SELF_MADE.search(text) is not None
-    if ":=" in text:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.NamedExpr):
-                bound.setdefault(node.target.id, (_UNKNOWN,))
-    return Names(bound, tuple(reader.stars), reader.exports(), is_open, text=text, tree=tree)
+    for possible in _bound_within(nodes):
+        bound[possible] = (*bound.get(possible, ()), _UNKNOWN)
+    inner = _inner(nodes, name) if any(word in text for word in _OF_MODULES) else Inner()
+    exports = reader.exports()
+    exports = None if exports is not None and _changes_exports(nodes) else exports
+    loaded = frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+    return Names(bound, tuple(reader.stars), exports, is_open, "", 0, inner, loaded, frozenset(_taken(nodes)))
+
+
+def _taken(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Give the names that a source imports, asks something for, or spells in a text, "*" for all."""
+    for node in nodes:
+        match node:
+            case ast.Attribute(attr=name):
+                yield name
+            case ast.ImportFrom(names=aliases):
+                yield from (alias.name for alias in aliases)
+            case ast.Constant(value=str(text)) if len(text) < _MAX_NAME:
+                yield _NOT_OF_NAMES.split(text)[-1]
+
+
+def _changes_exports(nodes: Iterable[ast.AST]) -> bool:
+    """Say whether something may change an `__all__` beside the statements that write it out."""
+    for node in nodes:
+        match node:
+            case ast.Attribute(value=ast.Name(id="__all__")):
+                return True  # such as `__all__.append`
+            case ast.Subscript(value=ast.Name(id="__all__"), ctx=ast.Store() | ast.Del()):
+                return True
+            case ast.Call(args=args) if _called(node) not in _READERS:
+                if any(isinstance(arg, ast.Name) and arg.id == "__all__" for arg in args):
+                    return True
+            case ast.Global(names=names) if "__all__" in names:
+                return True
+    return False
+
+
+def _bound_within(nodes: Iterable[ast.AST]) -> set[str]:
+    """Give the names that expressions may bind, and functions that declare them `global`."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.NamedExpr):
+            found.add(node.target.id)
+        elif isinstance(node, ast.Global):
+            found.update(node.names)
+    return found
+
+
+def _inner(nodes: Sequence[ast.AST], own_name: str) -> Inner:
+    """Read what a module does to its `__path__`, and which modules it puts into `sys.modules`."""
+    spread = False
+    made: set[str] = set()
+    harmless: set[int] = set()
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=value):
+                if value is None or _called(value) in _SPREADERS:
+                    harmless.add(id(target))
+            case ast.For(iter=iterated) | ast.comprehension(iter=iterated):
+                harmless.add(id(iterated))
+            case ast.Subscript(value=container, ctx=ast.Load()):
+                harmless.add(id(container))
+            case ast.Call(args=args, keywords=keywords):
+                spread |= _called(node) in _SPREADERS
+                if _called(node) in _READERS:
+                    harmless.update(map(id, (*args, *(keyword.value for keyword in keywords))))
+    for node in nodes:
+        match node:
+            case ast.Name(id="__path__") | ast.Constant(value="__path__") if id(node) not in harmless:
+                return Inner(spread, None)
+            case ast.Attribute(attr="meta_path" | "path_hooks"):
+                return Inner(spread, None)
+            case ast.Call(func=ast.Attribute(value=table, attr="update")) if _is_table(table):
+                return Inner(spread, None)
+            case (
+                ast.Subscript(value=table, slice=key, ctx=ast.Store())
+                | ast.Call(func=ast.Attribute(value=table, attr="setdefault"), args=[key, *_])
+            ) if _is_table(table):
+                name = _text_of(key, own_name)
+                if name is None:
+                    return Inner(spread, None)
+                # What is put beside a package's module is a module that may have others below it.
+                made.update(name[:end] for end in _ends(name))
+    return Inner(spread, frozenset(made))
+
+
+def _is_table(node: ast.expr) -> bool:
+    """Say whether an expression may be `sys.modules`."""
+    return (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")) == "modules"
+
+
+def _ends(name: str) -> Iterator[int]:
+    """Give where the prefixes of a dotted name end."""
+    yield from (at for at, letter in enumerate(name) if letter == ".")
+    yield len(name)
+
+
+def _called(node: ast.AST | None) -> str:
+    """Give the last part of the name of the function that an expression calls."""
+    function = node.func if isinstance(node, ast.Call) else None
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _text_of(node: ast.expr, own_name: str) -> str | None:
+    """Give the text that an expression in a module's source is, None where it takes a run to know."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.Name(id="__name__"):
+            return own_name
+        case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
+            return _text_of(value, own_name)
+        case ast.JoinedStr(values=parts):
+            texts = [_text_of(part, own_name) for part in parts]
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            texts = [_text_of(left, own_name), _text_of(right, own_name)]
+        case _:
+            return None
+    known = [text for text in texts if text is not None]
+    return "".join(known) if len(known) == len(texts) else None
 
 
 class _Reader:
@@ -460,9 +751,9 @@ class _Reader:
     def statement(self, node: ast.stmt) -> Scope:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                return {node.name: (Definition("function", node.lineno, node),)}
+                return {node.name: (Definition("function", node.lineno, _function(node)),)}
             case ast.ClassDef():
-                return {node.name: (Definition("class", node.lineno, node),)}
+                return {node.name: (Definition("class", node.lineno, _class(node)),)}
             case ast.Import():
                 return dict(self.imported(alias, node.lineno) for alias in node.names)
             case ast.ImportFrom():
@@ -480,9 +771,6 @@ class _Reader:
                 return dict.fromkeys(_targets(node.target), (_UNKNOWN,))
             case ast.Delete():
                 return dict.fromkeys(chain.from_iterable(map(_targets, node.targets)), (_GONE,))
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="__all__")))):
-                self._exports_are_plain = False
-                return {}
             case _:
                 return self.compound(node)
 
@@ -638,7 +926,36 @@ def _captures(node: ast.Match) -> Iterator[str]:
                 yield name
 
 
-def _dotted(node: ast.expr) -> tuple[str, ...]:
+def _function(node: FunctionNode) -> Function:
+    signature = signature_of(node, plain=True)
+    if isinstance(node, ast.Lambda):
+        return Function(node.lineno, node.col_offset, signature, is_generator=_yields(node))
+    decorators = (d.func if isinstance(d, ast.Call) else d for d in node.decorator_list)
+    is_async = isinstance(node, ast.AsyncFunctionDef)
+    return Function(node.lineno, node.col_offset, signature, tuple(map(parts_of, decorators)), is_async, _yields(node))
+
+
+def _class(node: ast.ClassDef) -> Class:
+    methods = {method.name: method for method in node.body if isinstance(method, ast.FunctionDef)}
+    init, new = (_function(methods[name]) if name in methods else None for name in ("__init__", "__new__"))
+    bases = tuple(map(parts_of, node.bases))
+    return Class(node.name, bases, bool(node.keywords), bool(node.decorator_list), init, new)
+
+
+def _yields(node: FunctionNode) -> bool:
+    """Say whether a function is a generator: functions inside it do not count."""
+    todo: list[ast.AST] = [*node.body] if isinstance(node.body, list) else [node.body]
+    while todo:
+        inner = todo.pop()
+        if isinstance(inner, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            todo += ast.iter_child_nodes(inner)
+    return False
+
+
+def parts_of(node: ast.expr) -> Parts:
+    """Give the dotted name that an expression is, none when it is another."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -662,13 +979,13 @@ def _bindings(value: ast.expr) -> tuple[Binding, ...]:
         return tuple(dict.fromkeys((*_bindings(value.body), *_bindings(value.orelse))))
     line = value.lineno
     if isinstance(value, ast.Lambda):
-        return (Definition("function", line, value),)
+        return (Definition("function", line, _function(value)),)
     if isinstance(value, ast.Constant):
         return (Definition("value", line, what=_constant(value.value)),)
     for kind, what in _VALUES:
         if isinstance(value, kind):
             return (Definition("value", line, what=what),)
-    parts = _dotted(value)
+    parts = parts_of(value)
     return (Alias(parts, line),) if parts else (Definition("unknown", line),)
 
 

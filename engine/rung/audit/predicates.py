@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from rung.audit.demands import Clash
     from rung.audit.scene import Scene
-    from rung.manifest import BackendEntry, Manifests, Unit
+    from rung.manifest import BackendEntry, Manifests
     from rung.models import ComponentModel, KernelModel
+    from rung.units import Unit
 
 __all__ = ["RULES"]
 
@@ -71,17 +72,20 @@ def _maybe_used(whole: Manifests) -> set[str]:
 def rg604(scene: Scene) -> Iterator[Problem]:
     """An atom and its own negation, or two atoms that no machine has both, where both must hold."""
     whole = scene.whole
-    judge = Judge()
-    for name in _used_first(whole):
+    judge = Judge(lambda placed: scene.is_sound(placed.document, placed.loc))
+    ordered = _used_first(whole)
+    for name in dict.fromkeys([*ordered, *whole.predicates]):
         entry = whole.predicates[name]
-        for clash in judge.name(name, Placed(entry.model, entry.document, entry.loc, entry.unit)):
+        placed = Placed(entry.model, entry.document, entry.loc, entry.unit)
+        # Of a name that comes to a cycle nothing is known where it is used.
+        for clash in judge.name(name, placed) if name in ordered else judge.demand(placed).clashes:
             yield _contradiction(clash)
     for backend in whole.backends.values():
         yield from _of_backend(judge, backend)
 
 
-def _used_first(whole: Manifests) -> list[str]:
-    """Give the names of predicates, each after those it uses; the cycles that RG303 reports come last."""
+def _used_first(whole: Manifests) -> dict[str, None]:
+    """Give the names of predicates, each after those it uses; none that comes to a cycle, which RG303 reports."""
     uses: dict[str, set[str]] = {name: set() for name in whole.predicates}
     for node in atoms(whole, "use"):
         if node.loc[0] == "predicates" and node.model.use in uses:
@@ -93,7 +97,7 @@ def _used_first(whole: Manifests) -> list[str]:
     while ready := sorter.get_ready():
         order += ready
         sorter.done(*ready)
-    return list(dict.fromkeys([*order, *uses]))
+    return dict.fromkeys(order)
 
 
 def _of_backend(judge: Judge, backend: BackendEntry) -> Iterator[Problem]:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import chain, islice, product
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from rung import lattice
 from rung.audit.ladders import FIT_STEPS, EnoughJudged, Ladders
-from rung.diagnostics import Problem, UnknownArch, shorten
+from rung.audit.uses import Bindings
+from rung.diagnostics import Problem, UnknownArch, closest, shorten
 from rung.entries import GENERIC
 from rung.facts import Facts
+from rung.models import KernelModel, ManifestFile
 from rung.predicates import NO
 from rung.source import MAX_FINDINGS
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from rung.diagnostics import Where
     from rung.entries import Device
     from rung.manifest import CellEntry, Entry
-    from rung.models import PlatformModel
+    from rung.models import OpModel, PlatformModel
 
 __all__ = ["RULES", "reach"]
 
@@ -61,11 +64,39 @@ def rg406(ladders: Ladders) -> Iterator[Problem]:
         if section == "kernels":
             offers = offered.setdefault(serves, {}).setdefault(device, {})
             offers.update((offer, cell) for cell, offer in chain.from_iterable(variants.values()))
+    holes: list[tuple[Entry[OpModel], list[_Machine]]] = []
     for op in scene.whole.ops.values():
         offers_of_op = offered.get(op.name, {})
         lacking = [machine for machine in machines if not machine.reaches(offers_of_op)]
         if lacking and scene.is_settled(op.name) and scene.is_sound(op.document, op.loc):
-            yield _hole(op.name, op.where, lacking, offers_of_op)
+            holes.append((op, lacking))
+    meant = _meant(scene, {op.name for op, _ in holes if op.name not in offered}) if holes else set()
+    for op, lacking in holes:
+        if op.name not in meant:
+            yield _hole(op.name, op.where, lacking, offered.get(op.name, {}))
+
+
+def _meant(scene: Scene, bare: set[str]) -> set[str]:
+    """Give the ops that rows under a name nobody declares may be for; `bare` are those without any cell.
+
+    A name like no other is taken for the one op that has no cell, where there is only one.
+    """
+    ops, kinds = scene.whole.names("ops"), scene.whole.names("kinds")
+    names = frozenset(ops | kinds)
+    out: set[str] = set()
+    for name in islice(_misplaced(scene, ops, kinds), MAX_FINDINGS):
+        found = name if name in ops else closest(name, names)
+        out |= {found} if found is not None else bare if len(bare) == 1 else set()
+    return out
+
+
+def _misplaced(scene: Scene, ops: set[str], kinds: set[str]) -> Iterator[str]:
+    """Give what rows are said to serve where it is none of its section, or the section has no such name."""
+    legal = {"kernels": ops | kinds, "components": kinds}
+    for document in scene.whole.documents:
+        for section, rows in (document.root.values or {}).items():
+            if section in legal or section not in ManifestFile.model_fields:
+                yield from (name for name in rows.values or () if name not in legal.get(section, ()))
 
 
 def _hole(op: str, where: Where, lacking: Sequence[_Machine], offered: Offered) -> Problem:
@@ -141,7 +172,7 @@ def _machine(ladders: Ladders, entry: Entry[PlatformModel]) -> _Machine | None:
             return None
         written = model.arch if name == model.device else model.cpu if name == _CPU else GENERIC
         try:
-            line[name] = (lattice.read_arch(records[name], written),) if written else ladders.archs(records[name])
+            line[name] = (ladders.read_arch(records[name], written),) if written else ladders.archs(records[name])
         except UnknownArch:
             return None
         name = records[name].falls_back_to
@@ -175,39 +206,53 @@ def rg402(ladders: Ladders) -> Iterator[Problem]:
 def _unreachable(ladders: Ladders, row: list[Rung]) -> Problem:
     """Say why nobody reaches the first of a row's cells, and of how many more that is true."""
     (cell, offer), code = row[0], row[0][1].code
-    where = cell.where
+    share = _Share.of(ladders, [cell for cell, _ in row])
+    where, key = share.where, ""
     related: tuple[tuple[Where, str], ...] = ()
     name = f"`{shorten(code.target or cell.device, 24)}`"
     if offer.order:
         message = f"no request for `{shorten(cell.serves, 20)}` tries its variant `{shorten(cell.variant, 20)}`"
-        hint = f"put `{cell.variant}` in a chain, or remove the cell"
+        hint = f"put `{cell.variant}` in a chain, or {share.removal}"
     elif code.order:
         best = next(iter(code.order))
         reasons = (ladders.obstacle(term, code.device, best) for term in offer.condition.terms)
         why = min(filter(None, reasons))
-        hint = f"{name} is offered on {_several(code.order, 60)}; on {best}: {why}"
+        hint = f"{name} is offered on {_several(code.order, 60)}; on {best}: {why}; correct that, or {share.removal}"
         if ladders.offer(code, ladders.conditions.of(cell.backend.file.requires, None)).order:
-            where = cell.backend.at(cell.section, cell.serves, cell.index, "when")
+            key = "when"
             message = f"`when` fails on every arch on which {name} is offered"
         else:
             related = ((cell.backend.at("requires"), "`requires` is for every cell of its file"),)
             message = f"`requires` fails on every arch on which {name} is offered"
     elif code.exclude and code.target is not None:
-        where = cell.backend.at(cell.section, cell.serves, cell.index, "exclude")
+        key = "exclude"
         message = f"`exclude` leaves no arch that runs {name}"
         runs = ladders.order(code.device, code.target, code.artifact)
-        hint = f"without it {_several(runs, 60)} would: take one out of `exclude`, or remove the cell"
+        hint = f"without it {_several(runs, 60)} would: take one out of `exclude`, or {share.removal}"
     else:
         message = f"no arch of `{shorten(cell.device, 20)}` runs {name} as `{code.artifact}`"
         hint = "choose another `artifact` or `arch`"
-    return Problem("RG402", where, message, _of_row(hint, [cell for cell, _ in row]), cell.id, related)
+    if key:
+        place = cell.backend.at(cell.section, cell.serves, cell.index, key)
+        if share.is_whole:
+            where = place
+        else:
+            related = ((place, f"`{key}` is for every cell of its row"),)
+    return Problem("RG402", where, message, hint + share.remark, cell.id, related)
 
 
 def rg403(ladders: Ladders) -> Iterator[Problem]:
-    """A cell before which another serves wherever it could: one finding for each row."""
+    """A cell before which another serves wherever it could: one finding for each row.
+
+    A cell that cannot be bound hides none, for those behind it serve instead; it has a finding of its own.
+    """
     found: dict[Row, list[tuple[CellEntry, list[Rung]]]] = {}
     known: dict[tuple[object, ...], list[tuple[int, list[Spot]]]] = {}
-    for (section, serves, _, _), variants in ladders.groups.items():
+    unbound = Bindings.of(ladders.scene).unbound
+    for (section, serves, _, _), rungs in ladders.groups.items():
+        variants: Mapping[str, Sequence[Rung]] = rungs
+        if unbound:
+            variants = {name: [rung for rung in those if _id(rung) not in unbound] for name, those in rungs.items()}
         for variant, own in variants.items():
             ways = ladders.ways(section, serves, variant)
             # Variants that offer the same are judged once, unless others come into it.
@@ -221,7 +266,7 @@ def rg403(ladders: Ladders) -> Iterator[Problem]:
                 first = [variants[name or variant][place] for name, place in spots]
                 found.setdefault(_row(cell), []).append((cell, first))
     for row in found.values():
-        yield _hidden(row)
+        yield _hidden(ladders, row)
 
 
 def _shadowed(
@@ -259,32 +304,98 @@ def _spots(ladders: Ladders, own: Sequence[Rung], variants: Mapping[str, Sequenc
         yield from ((name, index) for index in range(len(rungs)))
 
 
-def _hidden(row: list[tuple[CellEntry, list[Rung]]]) -> Problem:
-    """Say what comes before the first of a row's cells, and of how many more that is true."""
+def _hidden(ladders: Ladders, row: list[tuple[CellEntry, list[Rung]]]) -> Problem:
+    """Say what comes before the first of a row's cells, and of which others that is true."""
     cell, others = row[0]
     (first, offer), more = others[0], len(others) - 1
-    message = f"never chosen: `{shorten(first.id, 44)}` always comes first"
-    if more:
-        message = f"never chosen: `{shorten(first.id)}` and {more} more come first"
+    share = _Share.of(ladders, [hidden for hidden, _ in row])
+    if share.is_whole:
+        message = f"never chosen while `{shorten(first.id, 44)}` can be bound"
+        if more:
+            message = f"never chosen while `{shorten(first.id, 40)}` and {more} more can be bound"
+    else:
+        alike = [hidden for hidden, those in row if _row(those[0][0]) == _row(first)]
+        lead = f"{_several(dict.fromkeys(map(share.label, alike)), 24)} never chosen while `"
+        end = f"` and {more} more bind" if more else "` binds"
+        message = lead + shorten(first.id, 79 - len(lead) - len(end)) + end
     what = "asks nothing that this cell does not ask" if offer.condition.terms else "has no condition"
-    hint = f"`{first.id}` {what}: give it a condition that can fail here, or remove this cell"
+    hint = f"`{first.id}` {what}: give it a condition that can fail here, or {share.removal}"
     if first.variant != cell.variant:
         hint += f", or put `{cell.variant}` before `{first.variant}` in the chain"
     related = tuple((other.where, f"`{shorten(other.id, 80)}`") for other, _ in others[:_RELATED])
-    return Problem("RG403", cell.where, message, _of_row(hint, [hidden for hidden, _ in row]), cell.id, related)
+    return Problem("RG403", share.where, message, hint + share.remark, cell.id, related)
+
+
+def _id(rung: Rung) -> tuple[str, str, str, str]:
+    """Name what a cell binds as `Bindings.unbound` does."""
+    cell = rung[0]
+    return cell.section, cell.serves, cell.backend.name, cell.model.impl
 
 
 def _row(cell: CellEntry) -> Row:
     return cell.section, cell.serves, cell.backend.name, cell.index
 
 
-def _of_row(hint: str, cells: Sequence[CellEntry]) -> str:
-    """Say which of a row's cells a hint is about, where the row stands for several."""
-    cell, model = cells[0], cells[0].model
-    if len(model.device) == len(model.variant) == len(getattr(model, "arch", ("",))) == 1:
-        return hint
-    more = f" and {len(cells) - 1} more of its row" if len(cells) > 1 else ""
-    return f"{hint} (this is about `{shorten(cell.id, 80)}`{more})"
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """The cells of one row that a finding is about: all of the row, or some.
+
+    `axis` is the list of the row that has what they have in common and no other cell of the row has, "" where it takes
+    more than one list to tell them apart. `position` is the place of the first cell's own item in such a list.
+    """
+
+    cells: list[CellEntry]
+    size: int
+    axis: str
+    position: tuple[str, int] | None
+
+    @classmethod
+    def of(cls, ladders: Ladders, cells: list[CellEntry]) -> _Share:
+        """Compare cells of a row with the row."""
+        model, target = cells[0].model, ladders.scene.whole.target
+        axes = {"device": model.device, "variant": model.variant}
+        if isinstance(model, KernelModel):
+            axes = {"arch": [target(cells[0].device, arch) for arch in model.arch], **axes}
+        size = prod(map(len, axes.values()))
+        if len(cells) >= size:
+            return cls(cells, size, "", None)
+        used = {axis: {getattr(cell, axis) for cell in cells} for axis in axes}
+        partial = [axis for axis, listed in axes.items() if len(used[axis]) < len(listed)]
+        shared = len(cells) * len(axes[partial[0]]) == len(used[partial[0]]) * size if partial else False
+        axis = partial[0] if shared else ""
+        several = (name for name, listed in axes.items() if len(listed) > 1)
+        pointed = partial[0] if partial else next(several)
+        own = getattr(cells[0], pointed)
+        return cls(cells, size, axis, (pointed, axes[pointed].index(own) if own in axes[pointed] else 0))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether they are all that the row stands for."""
+        return self.position is None
+
+    @property
+    def where(self) -> Where:
+        """The place of the row, or of the item of its list that the first cell comes from."""
+        cell = self.cells[0]
+        return cell.backend.at(cell.section, cell.serves, cell.index, *(self.position or ()))
+
+    def label(self, cell: CellEntry) -> str:
+        """Name a cell among those of its row: by its item of the list where that is enough."""
+        return str(getattr(cell, self.axis)) if self.axis else cell.id.partition("@")[2]
+
+    @property
+    def removal(self) -> str:
+        """How to be rid of them, and of no others."""
+        if self.is_whole:
+            return "remove this row" if self.size > 1 else "remove this cell"
+        labels = _several(dict.fromkeys(map(self.label, self.cells)), 60)
+        return f"take {labels} out of this row" + (f"'s `{self.axis}`" if self.axis else ", which takes two rows")
+
+    @property
+    def remark(self) -> str:
+        """What a hint about the first of them adds where there are more."""
+        more = f" and {len(self.cells) - 1} more of its row" if len(self.cells) > 1 else ""
+        return f" (this is about `{shorten(self.cells[0].id, 80)}`{more})" if self.size > 1 else ""
 
 
 def _several(names: Iterable[str], room: int) -> str:

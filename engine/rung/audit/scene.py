@@ -11,17 +11,25 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from rung.audit.ignores import Ignores
+from rung.rulebook import SILENCEABLE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from rung.diagnostics import Problem
-    from rung.manifest import CellEntry, Manifests, Unit
+    from rung.manifest import CellEntry, Manifests
     from rung.source import Document
+    from rung.units import Unit
 
 __all__ = ["Scene"]
 
 Loc = tuple[str | int, ...]
+
+_OF_IMPORTS = frozenset({"RG502", "RG503", "RG504", "RG505", "RG606"})
+_OF_ONE_PLACE = frozenset({"RG501", "RG502", "RG503", "RG504", "RG505", "RG606", "RG902"})
+"""What a row, or a file, is enough to tell."""
 
 
 @dataclass
@@ -30,7 +38,8 @@ class Scene:
 
     `root` is what paths are shown relative to, `path` the directories in which top-level packages are looked for,
     in order. With `imports`, implementations are imported too, in a child process. `along` are the units that came
-    along without being asked about, as rung's own manifests do.
+    along without being asked about, as rung's own manifests do. `table` is where the compiled table should lie, with
+    the units it is made from. A scene is `partial` when more manifests belong together than those that are here.
     """
 
     whole: Manifests
@@ -38,6 +47,8 @@ class Scene:
     path: tuple[str, ...] = ()
     imports: bool = False
     along: tuple[Unit, ...] = ()
+    table: tuple[Path, tuple[Unit, ...]] | None = None
+    partial: bool = False
     _sound: dict[tuple[str, Loc, str], bool] = field(default_factory=dict)
 
     @cached_property
@@ -49,6 +60,19 @@ class Scene:
                 place = (problem.where.line, problem.where.column, problem.code)
                 found.setdefault(problem.where.path, []).append(place)
         return found
+
+    @cached_property
+    def ignores(self) -> Ignores:
+        """The comments that silence findings. An audit that reports a cause once asks them for each of its places."""
+        return Ignores(self.whole.documents)
+
+    def would_tell(self, document: Document, code: str) -> bool:
+        """Say whether the rule of a code would have spoken in a document; see Note [Unused is a verdict]."""
+        if not document.usable or (code in _OF_IMPORTS and not self.imports):
+            return False
+        if code in _OF_ONE_PLACE:
+            return True
+        return not self.partial and all(problem.code in SILENCEABLE for problem in self.whole.problems.errors)
 
     def is_asked_about(self, problem: Problem) -> bool:
         """Say whether a finding is one for the caller: not in a file that came along, but for a platform's hole."""

@@ -15,7 +15,7 @@ from rung.diagnostics import closest, shorten
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["PLAIN", "UNREAD", "misfit", "names_of", "shown", "signature_of", "stub"]
+__all__ = ["PLAIN", "UNREAD", "misfit", "names_of", "shown", "signature_of", "stub", "without_first"]
 
 UNREAD: Final = object()
 """A default that is no plain value: it is there, and not compared."""
@@ -33,21 +33,32 @@ def stub(text: str) -> Signature:
     return signature_of(function)
 
 
-def signature_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, *, bound: bool = False) -> Signature:
-    """Give the signature of a function in source; with `bound` that of a method without its first parameter."""
+def signature_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, *, plain: bool = False) -> Signature:
+    """Give the signature of a function in source; with `plain` only with the defaults that are compared."""
+
+    def value(default: ast.expr | None) -> Any:
+        found = _value(default)
+        return found if not plain or found is Parameter.empty or isinstance(found, PLAIN) else UNREAD
+
     arguments = node.args
     listed = [*((a, _POSITIONAL[0]) for a in arguments.posonlyargs), *((a, _POSITIONAL[1]) for a in arguments.args)]
     defaults: list[ast.expr | None] = [None] * (len(listed) - len(arguments.defaults)) + [*arguments.defaults]
-    out = [Parameter(a.arg, kind, default=_value(d)) for (a, kind), d in zip(listed, defaults, strict=True)]
+    out = [Parameter(a.arg, kind, default=value(d)) for (a, kind), d in zip(listed, defaults, strict=True)]
     if arguments.vararg is not None:
         out.append(Parameter(arguments.vararg.arg, Parameter.VAR_POSITIONAL))
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        out.append(Parameter(argument.arg, Parameter.KEYWORD_ONLY, default=_value(default)))
+        out.append(Parameter(argument.arg, Parameter.KEYWORD_ONLY, default=value(default)))
     if arguments.kwarg is not None:
         out.append(Parameter(arguments.kwarg.arg, Parameter.VAR_KEYWORD))
-    if bound and out and out[0].kind in _POSITIONAL:
-        del out[0]
     return Signature(out, __validate_parameters__=False)
+
+
+def without_first(signature: Signature) -> Signature:
+    """Give the signature of a method as it is called: without its first parameter."""
+    parameters = [*signature.parameters.values()]
+    if parameters and parameters[0].kind in _POSITIONAL:
+        del parameters[0]
+    return Signature(parameters, __validate_parameters__=False)
 
 
 def _value(node: ast.expr | None) -> Any:

@@ -10,28 +10,29 @@ them, a path that must be rewritten in each row at each row.
 
 from __future__ import annotations
 
-import ast
 import os
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from inspect import Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from rung.audit.modules import Found, Missing, Module, Modules
-from rung.audit.signatures import misfit, shown, signature_of, stub
+from rung.audit.modules import Class, Found, Function, Missing, Module, Modules
+from rung.audit.signatures import misfit, shown, stub, without_first
 from rung.bind import root_of
 from rung.diagnostics import Where, closest, did_you_mean, shorten
 from rung.rules.expressions import atoms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rung.audit.scene import Scene
-    from rung.manifest import BackendEntry, Manifests, Unit
+    from rung.manifest import BackendEntry, Manifests
     from rung.models import ComponentModel, KernelModel
     from rung.source import Document
+    from rung.units import Unit
 
-__all__ = ["CALLS", "Bindings", "Fault", "Use", "called_as", "yields"]
+__all__ = ["CALLS", "Bindings", "Fault", "Group", "Rows", "Use", "called_as"]
 
 Loc = tuple[str | int, ...]
 
@@ -57,6 +58,8 @@ _TRANSPARENT: Final = frozenset({
     "typing_extensions.deprecated",
     "warnings.deprecated",
 })  # fmt: skip
+_MAX_CLASSES: Final = 100
+"""Classes above one that are looked at."""
 _ORDER: Final = ("RG503", "RG803", "RG504", "RG502", "RG501")
 """Of several definitions of a name, none of which will do, the one that tells most is reported."""
 
@@ -89,6 +92,39 @@ class Use(NamedTuple):
         return f"{self.backend.name}/{self.op}@{place}#{self.row.variant[0]}"
 
 
+class Rows(NamedTuple):
+    """Rows of one backend and op or kind that bind the same path: of thousands, few are ever asked for their place."""
+
+    section: str
+    role: str
+    call: str
+    backend: BackendEntry
+    rows: list[tuple[str, int, KernelModel]] | list[tuple[str, int, ComponentModel]]
+
+    def uses(self) -> Iterator[Use]:
+        """Give them one by one."""
+        document, unit = self.backend.document, self.backend.unit
+        for op, index, row in self.rows:
+            loc = (self.section, op, index, "impl")
+            yield Use(row.impl, self.role, self.call, op, document, loc, unit, row, self.backend)
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """The places of one unit that bind the same path for the same calls. `first` is the one that was found first."""
+
+    first: Use
+    parts: list[Use | Rows] = field(default_factory=list)
+
+    def uses(self) -> Iterator[Use]:
+        """Give the places one by one."""
+        for part in self.parts:
+            if isinstance(part, Use):
+                yield part
+            else:
+                yield from part.uses()
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What is wrong with a path. Faults of one `cause` are reported once in a unit, those without at every place.
@@ -114,22 +150,23 @@ class Bindings:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.modules = Modules(scene.path)
-        alike: dict[tuple[str, str, str, int], list[Use]] = {}
-        for use in _uses(scene):
-            alike.setdefault((use.path, use.role, use.call, id(use.unit)), []).append(use)
+        alike: dict[tuple[str, str, str, int], Group] = {}
+        for part in _parts(scene):
+            use = part if isinstance(part, Use) else next(part.uses())
+            alike.setdefault((use.path, use.role, use.call, id(use.unit)), Group(use)).parts.append(part)
         self.groups = [*alike.values()]
-        """The places, those together that bind the same path for the same calls in one unit."""
         self._judged: dict[tuple[str, str, str, frozenset[str]], Fault | None] = {}
+        self._commented: dict[str, bool] = {}
         named: dict[int, set[str]] = {}
-        for use, *_ in self.groups:
-            named.setdefault(id(use.unit), set()).add(root_of(use.path))
+        for group in self.groups:
+            named.setdefault(id(group.first.unit), set()).add(root_of(group.first.path))
         self._named = {unit: frozenset(roots) for unit, roots in named.items()}
         self._along = {id(unit) for unit in scene.whole.units if unit in scene.along}
 
     @property
     def uses(self) -> Iterator[Use]:
         """Every place that binds a path."""
-        return (use for group in self.groups for use in group)
+        return (use for group in self.groups for use in group.uses())
 
     @classmethod
     def of(cls, scene: Scene) -> Bindings:
@@ -143,6 +180,17 @@ class Bindings:
         """Give the packages a unit may bind: where nobody said so, those it names."""
         return self._named[id(unit)] if unit.roots is None else unit.roots
 
+    @cached_property
+    def unbound(self) -> frozenset[tuple[str, str, str, str]]:
+        """The rows whose path has a fault, as section, op or kind, backend, and path."""
+        return frozenset(
+            (part.section, part.rows[0][0], part.backend.name, group.first.path)
+            for group in self.groups
+            if self.fault(group.first) is not None
+            for part in group.parts
+            if isinstance(part, Rows)
+        )
+
     def fault(self, use: Use) -> Fault | None:
         """Say what is wrong with what a use binds, whatever else is wrong with its place."""
         key = (use.path, use.role, use.call, self.roots(use.unit))
@@ -150,28 +198,54 @@ class Bindings:
             self._judged[key] = self._judge(*key) if root_of(use.path) in key[3] else None
         return self._judged[key]
 
-    def sound(self, group: list[Use]) -> list[Use]:
+    def sound(self, group: Group) -> list[Use]:
         """Give the places that are asked about and have no fault of their own yet."""
-        if id(group[0].unit) in self._along:
+        if id(group.first.unit) in self._along:
             return []
-        return [use for use in group if self.scene.is_sound(use.document, use.loc)]
+        return [use for part in group.parts for use in self._sound(part)]
+
+    def _sound(self, part: Use | Rows) -> Iterator[Use]:
+        uses = iter((part,)) if isinstance(part, Use) else part.uses()
+        return (use for use in uses if self.scene.is_sound(use.document, use.loc))
+
+    def told(self, uses: Iterable[Use], code: str) -> list[Use]:
+        """Give the places at which no comment silences a finding that is reported at one of them."""
+        silences = self.scene.ignores.silences
+        return [use for use in uses if not (self._has_comments(use.document) and silences(use.where, code))]
+
+    def _has_comments(self, document: Document) -> bool:
+        known = self._commented.get(document.path)
+        if known is None:
+            known = self._commented[document.path] = any("rung:" in line for line in document.lines)
+        return known
+
+    def _first_told(self, part: Use | Rows, code: str) -> tuple[Use | None, int]:
+        """Give the first place at which a fault is to be told, and how many there are: rows are in the file's order."""
+        if isinstance(part, Rows):
+            document = part.backend.document
+            if self.scene.is_sound(document, ()) and not self._has_comments(document):
+                return next(part.uses()), len(part.rows)
+        uses = self.told(self._sound(part), code)
+        return (uses[0] if uses else None), len(uses)
 
     def faults(self) -> Iterator[tuple[Use, Fault, int]]:
         """Give every fault at its place; where a cause is reported once, with the number of other places."""
-        once: dict[tuple[int, str, str], list[tuple[Use, Fault]]] = {}
+        once: dict[tuple[int, str, str], list[tuple[Use, Fault, int]]] = {}
         for group in self.groups:
-            if id(group[0].unit) in self._along:
+            unit = id(group.first.unit)
+            fault = self.fault(group.first) if unit not in self._along else None
+            if fault is None:
                 continue
-            fault = self.fault(group[0])
-            for use in self.sound(group) if fault is not None else ():
-                assert fault is not None
+            for part in group.parts:
                 if fault.cause:
-                    once.setdefault((id(use.unit), fault.code, fault.cause), []).append((use, fault))
+                    first, count = self._first_told(part, fault.code)
+                    if first is not None:
+                        once.setdefault((unit, fault.code, fault.cause), []).append((first, fault, count))
                 else:
-                    yield use, fault, 0
+                    yield from ((use, fault, 0) for use in self._sound(part))
         for places in once.values():
-            use, fault = min(places, key=lambda pair: pair[0].where)
-            yield use, fault, len(places) - 1
+            use, fault, _ = min(places, key=lambda place: place[0].where)
+            yield use, fault, sum(count for *_, count in places) - 1
 
     def place(self, file: Path, line: int) -> Where:
         """Give a place in a Python file, relative to the root where it lies below it."""
@@ -237,7 +311,7 @@ class Bindings:
             )
         if is_outside:
             message = f"`{shorten(name, 18)}` is really from `{shorten(found.module, 20)}`, which is not allowed"
-            return Fault("RG803", message, f"define a function in `{bound}` that calls it, and bind that")
+            return Fault("RG803", message, partial(self._let_in, bound, root_of(found.module)))
         if found.kind == "absent":
             return self._absent(name, module, found)
         if found.kind == "broken":
@@ -252,8 +326,13 @@ class Bindings:
             )
         if found.kind == "class":
             return self._judge_class(shown_name, found, role, call, related)
-        assert isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        return self._judge_function(name, found, found.node, role, call, related)
+        assert isinstance(found.made, Function)
+        return self._judge_function(name, found, found.made, role, call, related)
+
+    def _let_in(self, bound: str, root: str) -> str:
+        """Say how to bind what is from a package that is not allowed; one that lies beside may well be meant."""
+        hint, own = f"define a function in `{bound}` that calls it, and bind that", root_of(bound)
+        return f"{hint}, or `--allow {own} --allow {root}`" if self.modules.is_beside(own, root) else hint
 
     def _absent(self, name: str, module: Module, found: Found) -> Fault:
         if found.module != module.name or found.name != name:
@@ -276,53 +355,71 @@ class Bindings:
     def _judge_class(
         self, shown_name: str, found: Found, role: str, call: str, related: tuple[tuple[Where, str], ...]
     ) -> Fault | None:
-        node = found.node
-        assert isinstance(node, ast.ClassDef)
+        made = found.made
+        assert isinstance(made, Class)
         if role != "builder":
-            return Fault("RG504", f"{shown_name} is a class, not a function", "bind a function that uses it", related)
-        makers = {s.name: s for s in node.body if isinstance(s, ast.FunctionDef) and s.name in ("__init__", "__new__")}
-        maker = makers.get("__init__") or makers.get("__new__")
-        if node.decorator_list or node.keywords or (maker is not None and maker.decorator_list):
-            return None
-        if maker is None:
-            if any(not (isinstance(base, ast.Name) and base.id == "object") for base in node.bases):
+            if not self._gives_instances(found):
                 return None
-            maker = ast.parse("def __init__(self): ...").body[0]  # type: ignore[assignment]
-        assert isinstance(maker, ast.FunctionDef)
-        reason = misfit(stub(call), signature_of(maker, bound=True), node.name)
+            return Fault("RG504", f"{shown_name} is a class, not a function", "bind a function that uses it", related)
+        maker = made.init or made.new
+        if made.is_decorated or made.has_keywords or (maker is not None and maker.decorators):
+            return None
+        if maker is None and any(base != ("object",) for base in made.bases):
+            return None
+        given = without_first(maker.signature) if maker is not None else Signature()
+        reason = misfit(stub(call), given, made.name) if call else ""
         if not reason:
             return None
         return Fault("RG503", reason, called_as(role, call), related, f"{found.module}:{found.name}:{call}")
+
+    def _gives_instances(self, found: Found) -> bool:
+        """Say whether a call of a class certainly gives an instance of it: no metaclass or `__new__` has a say."""
+        todo, seen = [found], {(found.module, found.name)}
+        while todo:
+            found = todo.pop()
+            made, module = found.made, self.modules.find(found.module)
+            if not isinstance(made, Class) or not isinstance(module, Module) or len(seen) > _MAX_CLASSES:
+                return False
+            if made.has_keywords or made.is_decorated or made.new is not None:
+                return False
+            for base in made.bases:
+                if base == ("object",) and "object" not in module.names.bound:
+                    continue
+                answers = self.modules.named(module, base)
+                if len(answers) != 1:
+                    return False
+                if (answers[0].module, answers[0].name) not in seen:
+                    seen.add((answers[0].module, answers[0].name))
+                    todo.append(answers[0])
+        return True
 
     def _judge_function(
         self,
         name: str,
         found: Found,
-        node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
+        made: Function,
         role: str,
         call: str,
         related: tuple[tuple[Where, str], ...],
     ) -> Fault | None:
         owner = self.modules.find(found.module)
-        decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
-        if not isinstance(owner, Module) or not all(self.is_transparent(owner, d) for d in decorators):
+        if not isinstance(owner, Module) or not self.is_transparent(owner, made):
             return None
         shown_name = f"`{shorten(name, 30)}`"
-        if isinstance(node, ast.AsyncFunctionDef):
+        if made.is_async:
             hint = "make it a plain `def`: nothing awaits what it gives"
             return Fault("RG504", f"{shown_name} is a coroutine, not a function", hint, related)
-        if role not in ("cases", "detect") and yields(node):
+        if role not in ("cases", "detect") and made.is_generator:
             hint = "return the result: a call of it does nothing yet"
             return Fault("RG504", f"{shown_name} is a generator, not a function", hint, related)
-        reason = misfit(stub(call), signature_of(node), name) if call else ""
+        reason = misfit(stub(call), made.signature, name) if call else ""
         if not reason:
             return None
         return Fault("RG503", reason, called_as(role, call), related, f"{found.module}:{found.name}:{call}")
 
-    def is_transparent(self, module: Module, decorator: ast.expr) -> bool:
-        """Say whether a decorator is known to leave the parameters as they are."""
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        return self.modules.dotted(module, called) in _TRANSPARENT
+    def is_transparent(self, module: Module, made: Function) -> bool:
+        """Say whether the decorators of a function are known to leave its parameters as they are."""
+        return all(self.modules.full_name(module, parts) in _TRANSPARENT for parts in made.decorators)
 
 
 def _nowhere(missing: Missing) -> str:
@@ -351,45 +448,44 @@ def called_as(role: str, call: str) -> str:
     return f"{what} `{shorten(shown(stub(call)), 300)}`"
 
 
-def yields(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
-    """Say whether a function is a generator: functions inside it do not count."""
-    todo: list[ast.AST] = [*node.body] if isinstance(node.body, list) else [node.body]
-    while todo:
-        inner = todo.pop()
-        if isinstance(inner, ast.Yield | ast.YieldFrom):
-            return True
-        if not isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            todo += ast.iter_child_nodes(inner)
-    return False
-
-
-def _uses(scene: Scene) -> Iterator[Use]:
-    """Give every place that binds a path."""
+def _parts(scene: Scene) -> Iterator[Use | Rows]:
+    """Give every place that binds a path, rows that are alike together."""
     whole = scene.whole
     for device in whole.devices.values():
-        if device.model.detect is not None:
+        if device.model.detect is not None and device.has("detect"):
             loc = (*device.loc, "detect")
             yield Use(device.model.detect, "detect", CALLS["detect"], "", device.document, loc, device.unit)
     signatures: dict[str, str] = {}
     for name, op in whole.ops.items():
-        sound = scene.is_sound(op.document, (*op.loc, "signature"))
+        sound = op.has("signature") and scene.is_sound(op.document, (*op.loc, "signature"))
         signatures[name] = op.model.signature if sound else ""
         loc = (*op.loc, "reference")
-        yield Use(op.model.reference, "reference", signatures[name], name, op.document, loc, op.unit)
-        if op.model.cases is not None:
+        if op.has("reference"):
+            yield Use(op.model.reference, "reference", signatures[name], name, op.document, loc, op.unit)
+        if op.model.cases is not None and op.has("cases"):
             yield Use(op.model.cases, "cases", CALLS["cases"], name, op.document, (*op.loc, "cases"), op.unit)
     for backend in whole.backends.values():
-        document, unit, lost = backend.document, backend.unit, backend.lost
-        for op_name, index, kernel in backend.kernels:
-            loc = ("kernels", op_name, index, "impl")
-            if not lost or loc not in lost:
-                call = signatures.get(op_name, "")
-                yield Use(kernel.impl, "kernel", call, op_name, document, loc, unit, kernel, backend)
-        for kind, index, component in backend.components:
-            loc = ("components", kind, index, "impl")
-            if not lost or loc not in lost:
-                call = CALLS["builder"]
-                yield Use(component.impl, "builder", call, kind, document, loc, unit, component, backend)
+        for (_, op_name), kernels in _alike("kernels", backend, backend.kernels).items():
+            yield Rows("kernels", "kernel", signatures.get(op_name, ""), backend, kernels)
+        for (_, kind), components in _alike("components", backend, backend.components).items():
+            is_op = kind in whole.names("ops") and kind not in whole.names("kinds")  # in the wrong section
+            yield Rows("components", "builder", "" if is_op else CALLS["builder"], backend, components)
     for node in atoms(whole, "probe"):
         inner = (*node.loc, "probe") if node.document.node(node.loc).values is not None else node.loc
         yield Use(str(node.model.probe), "probe", CALLS["probe"], "", node.document, inner, node.unit)
+
+
+R = TypeVar("R", bound="KernelModel | ComponentModel")
+
+
+def _alike(
+    section: str, backend: BackendEntry, rows: Iterable[tuple[str, int, R]]
+) -> dict[tuple[str, str], list[tuple[str, int, R]]]:
+    """Sort rows by the path they bind and what they serve; those whose path was lost to a fault are left out."""
+    lost = backend.lost
+    found: dict[tuple[str, str], list[tuple[str, int, R]]] = {}
+    for placed in rows:
+        serves, index, row = placed
+        if not lost or (section, serves, index, "impl") not in lost:
+            found.setdefault((row.impl, serves), []).append(placed)
+    return found

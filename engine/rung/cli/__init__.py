@@ -11,9 +11,11 @@ import os
 import sys
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from rung.cli import check, explain, facts, fix, ladder, matrix, new, parity, rule, schema
+from rung.cli import compile as compile_
+from rung.cli.common import tell
 from rung.diagnostics import RungError, printable
 
 if TYPE_CHECKING:
@@ -23,14 +25,30 @@ __all__ = ["CLEAN", "FINDINGS", "INTERNAL", "USAGE", "main"]
 
 CLEAN, FINDINGS, USAGE, INTERNAL = range(4)
 
-_COMMANDS = (check, fix, new, explain, ladder, matrix, facts, parity, rule, schema)
+_COMMANDS = (check, fix, new, explain, ladder, matrix, facts, parity, rule, schema, compile_)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose messages, which quote arguments, are as harmless as all others."""
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        if message:
+            tell(printable(message.rstrip("\n")))
+        sys.exit(status)
+
+
+class _Notes(logging.Handler):
+    """Shows what the engine logs, a line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        tell(printable(f"rung: note: {record.getMessage()}"))
 
 
 def parser() -> argparse.ArgumentParser:
     """Give the argument parser of all commands."""
     import rung
 
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="rung",
         description="Dispatch for ML kernels from validated manifests: check them, and see what resolves to what.",
         epilog="Exit: 0 clean, 1 findings, 2 usage or configuration, 3 a bug in rung.",
@@ -44,14 +62,13 @@ def parser() -> argparse.ArgumentParser:
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Show a warning to somebody at a terminal, who has no use for our source line."""
-    print("\n".join(printable(line) for line in f"rung: warning: {message}".splitlines()), file=sys.stderr)
+    tell(f"rung: warning: {message}")
 
 
 @contextmanager
 def _spoken() -> Iterator[None]:
     """Show what the engine warns of and logs on standard error, a line each."""
-    notes = logging.StreamHandler(sys.stderr)
-    notes.setFormatter(logging.Formatter("rung: note: %(message)s"))
+    notes = _Notes()
     logger = logging.getLogger("rung")
     level = logger.level
     logger.addHandler(notes)
@@ -71,14 +88,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _spoken():
             code: int = arguments.run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except (RungError, OSError) as error:
         if isinstance(error, BrokenPipeError):  # the reader of a pipe has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return CLEAN
         if arguments.debug:
             raise
-        print("\n".join(printable(line) for line in f"rung: {error}".splitlines()), file=sys.stderr)
+        tell(f"rung: {error}")
         return USAGE
     except KeyboardInterrupt:
         return 130
@@ -86,6 +104,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.debug:
             raise
         what = printable(f"{type(error).__name__}: {error}")
-        print(f"rung: internal error: {what} (run with --debug and report this)", file=sys.stderr)
+        tell(f"rung: internal error: {what} (run with --debug and report this)")
         return INTERNAL
     return code

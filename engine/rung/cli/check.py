@@ -6,11 +6,13 @@ Owns which manifests are judged and which findings are wanted; `rung.cli.report`
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from rung.cli.common import colored, common_flags, config_of, count, tell, write
-from rung.cli.report import FORMATS, Report, render
-from rung.diagnostics import RungError
+from rung.cli.common import colored, common_flags, config_of, count, manifests_in, package, tell, write
+from rung.cli.findings import Report
+from rung.cli.report import FORMATS, render
+from rung.diagnostics import RungError, shorten
+from rung.files import read_regular
 from rung.rulebook import selected
 
 if TYPE_CHECKING:
@@ -19,8 +21,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rung.manifest import Manifests
+    from rung.units import Unit
 
-__all__ = ["add", "judged", "path_flags", "paths_of", "run", "wanted"]
+__all__ = ["add", "judged", "path_flags", "paths_of", "run", "units_for", "wanted"]
+
+_NAMED: Final = 8
+"""Packages that the summary names."""
 
 
 def add(commands: Any) -> None:
@@ -47,18 +53,19 @@ def path_flags(command: argparse.ArgumentParser) -> None:
         "paths", metavar="PATH", nargs="*", help="directories or files; default: [tool.rung] manifests"
     )
     command.add_argument(
-        "--allow", metavar="PACKAGE", action="append", default=[],
+        "--allow", metavar="PACKAGE", type=package, action="append", default=[],
         help="a top-level package they may bind, looked for in --root first; repeatable",
     )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, report, and give the exit code."""
-    select, ignore = selected(arguments.select), selected(arguments.ignore)
+    config = config_of(arguments)
+    select, ignore = selected(arguments.select), [*selected(arguments.ignore), *config.ignore]
     whole = judged(arguments, imports=arguments.imports)
     problems = [p for p in whole.problems if wanted(p.code, select, ignore)]
     limit = arguments.max_diagnostics
-    report = Report(problems, whole.documents, config_of(arguments).root, colored(arguments))
+    report = Report(problems, whole.documents, config.root, colored(arguments))
     write(arguments, render(arguments.format, report, limit))
     errors = sum(p.severity == "error" for p in problems)
     warnings = len(problems) - errors
@@ -71,10 +78,22 @@ def run(arguments: argparse.Namespace) -> int:
 def paths_of(arguments: argparse.Namespace) -> list[str]:
     """Give the paths that the flags or the configuration name; raise RungError when that is none."""
     config = config_of(arguments)
-    paths = arguments.paths or [str(config.root / path) for path in config.manifests]
+    paths = manifests_in(config, arguments.paths)
     if not paths:
-        raise RungError("no manifest: name a directory, or set [tool.rung] manifests in pyproject.toml")
-    return list(paths)
+        above = None if _is_home(config.root) else next(filter(_is_home, config.root.resolve().parents), None)
+        if above is not None:
+            raise RungError(f"no pyproject.toml with [tool.rung] in {config.root.resolve()}; give --root {above}")
+        called = f"as in `rung {arguments.command} PATH`"
+        raise RungError(f"no manifest: name a directory, {called}, or set [tool.rung] manifests in pyproject.toml")
+    return paths
+
+
+def _is_home(folder: Path) -> bool:
+    """Say whether a directory has a pyproject.toml that seems to have `[tool.rung]`."""
+    try:
+        return b"[tool.rung]" in read_regular(folder / "pyproject.toml", 1 << 20)
+    except OSError:
+        return False
 
 
 def judged(
@@ -86,21 +105,36 @@ def judged(
     """
     from rung.audit import audit
     from rung.audit.scene import Scene
-    from rung.load import BUILTIN_ROOTS, builtin_unit, units_of
     from rung.manifest import collector_paused, merge
     from rung.rules import check
 
     config = config_of(arguments)
-    allow = {*arguments.allow, *config.allow}
-    units = units_of(paths_of(arguments), BUILTIN_ROOTS | allow if allow else None, config.root)
-    own = builtin_unit(config.root)
-    along = () if any(unit.path.resolve() == own.path.resolve() for unit in units) else (own,)
+    along, units = units_for(arguments, anything=not (arguments.allow or config.allow))
+    table, named_all = None, {(config.root / path).resolve() for path in config.manifests}
+    partial = any(unit.path.is_file() for unit in units) or not named_all <= {unit.path.resolve() for unit in units}
+    if config.table and {unit.path.resolve() for unit in units} == named_all:
+        bound, named = units_for(arguments)
+        table = config.root / config.table, (*bound, *named)
     with collector_paused():
         whole = merge([*along, *units], texts=texts)
         check(whole)
         root = config.root.resolve()
-        audit(Scene(whole, root, (str(root), *sys.path), imports, along))
+        audit(Scene(whole, root, (str(root), *sys.path), imports, along, table, partial))
     return whole
+
+
+def units_for(arguments: argparse.Namespace, *, anything: bool = False) -> tuple[tuple[Unit, ...], list[Unit]]:
+    """Give the units that come along, and those the flags or the configuration name.
+
+    They may bind what `--allow` and the configuration allow; with `anything`, which imports nothing, every package.
+    """
+    from rung.load import BUILTIN_ROOTS, builtin_unit, units_of
+
+    config = config_of(arguments)
+    allow = BUILTIN_ROOTS | {*arguments.allow, *config.allow}
+    units = units_of(paths_of(arguments), None if anything else allow, config.root)
+    own = builtin_unit(config.root)
+    return () if any(unit.path.resolve() == own.path.resolve() for unit in units) else (own,), units
 
 
 def wanted(code: str, select: Sequence[str], ignore: Sequence[str]) -> bool:
@@ -114,4 +148,6 @@ def _summary(whole: Manifests, errors: int, warnings: int) -> str:
 
     counts = f"{len(whole.documents)} files, {len(whole.cells)} cells: {errors} errors, {warnings} warnings"
     free = sorted({root_of(path) for path, _, unit in paths(whole) if unit.roots is None})
-    return counts + (f"; packages they bind: {', '.join(free)} (name them with --allow)" if free else "")
+    more = f" and {len(free) - _NAMED} more" if len(free) > _NAMED else ""
+    named = ", ".join(shorten(name) for name in free[:_NAMED])
+    return counts + (f"; packages they bind: {named}{more} (name them with --allow)" if free else "")

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import stat
-import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rung.cli.check import judged, path_flags, paths_of, wanted
 from rung.cli.common import common_flags, config_of, tell, write, write_json
 from rung.diagnostics import RungError, Where, printable
+from rung.files import read_regular, replace_file
 from rung.rulebook import SILENCEABLE, selected
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ __all__ = ["add", "run"]
 
 MAX_PASSES: Final = 100
 """How often the repaired text is searched for more; one repair rarely makes room for another."""
+MAX_TRIALS: Final = 40
+"""How often in all manifests are judged for edits; what is not settled by then is left to people."""
 _HARMLESS: Final = SILENCEABLE | {"RG803", "RG903"}
 """The codes of findings with which manifests load."""
 
@@ -48,7 +49,8 @@ def add(commands: Any) -> None:
         help="repair what can be repaired without guessing",
         description="Apply the safe repairs that findings of `rung check` bring along. Everything else in the files "
         "survives, and nothing that resolved before resolves differently.",
-        epilog="Exit: 0 no error is left, 1 errors are left; with --diff also 1 where something would change.",
+        epilog="Exit: 0 no error is left, 1 errors are left, whichever were to be repaired; with --diff also 1 where "
+        "something would change.",
     )
     path_flags(command)
     command.add_argument("--diff", action="store_true", help="print what would change, and write nothing")
@@ -67,7 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
     diff = "".join(line for shown, path in changed.items() for line in _diff(shown, texts[path], state.texts[path]))
     if not arguments.diff:
         _write_all((shown, path, texts[path], state.texts[path]) for shown, path in changed.items())
-    left = [p for p in state.whole.problems if fixer.is_wanted(p)]
+    silenced = config_of(arguments).ignore
+    left = [p for p in state.whole.problems if p.code not in silenced]
     errors = sum(problem.severity == "error" for problem in left)
     if arguments.format == "json":
         document = {"format_version": 1, "repairs": [_as_dict(p) for p in repaired], "remaining": len(left)}
@@ -100,8 +103,10 @@ class _Fixer:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
-        self.select, self.ignore = selected(arguments.select), selected(arguments.ignore)
+        self.select = selected(arguments.select)
+        self.ignore = [*selected(arguments.ignore), *config_of(arguments).ignore]
         self.files = dict(_files(arguments))
+        self.trials = MAX_TRIALS
 
     def is_wanted(self, problem: Problem) -> bool:
         return wanted(problem.code, self.select, self.ignore)
@@ -112,8 +117,8 @@ class _Fixer:
 
         out: dict[Path, bytes] = {}
         for path in self.files.values():
-            with suppress(OSError), path.open("rb") as stream:
-                out[path] = stream.read(MAX_FILE_BYTES + 1)
+            with suppress(OSError):
+                out[path] = read_regular(path, MAX_FILE_BYTES)
         return out
 
     def judge(self, texts: Mapping[Path, bytes]) -> _State:
@@ -129,7 +134,7 @@ class _Fixer:
         done: list[Problem] = []
         seen = [texts]
         for _ in range(MAX_PASSES):
-            following, taken = self.taken(state, state, [], self.candidates(state))
+            following, taken = self.taken(state, self.candidates(state))
             if not taken or following.texts in seen:  # edits that undo each other would never end
                 break
             state, done = following, [*done, *taken]
@@ -150,58 +155,100 @@ class _Fixer:
                 out.append(problem)
         return out
 
-    def taken(
+    def taken(self, base: _State, candidates: Sequence[Problem]) -> tuple[_State, list[Problem]]:
+        """Give the state with those edits that are for the better, and the findings that brought them.
+
+        All are tried at once. Those whose place then has a finding are left out of the next try; where the others are
+        not for the better, and no place says why, halves are tried alone.
+        """
+        left = list(candidates)
+        while left:
+            trial = self.applied(base, left)
+            if trial is None:
+                break
+            if self.is_better(base, *trial):
+                return trial[0], left
+            blamed = self.blamed(base, *trial)
+            if not blamed:
+                break
+            left = [problem for index, problem in enumerate(left) if index not in blamed]
+        return self.halved(base, base, [], left) if len(left) > 1 else (base, [])
+
+    def blamed(self, before: _State, after: _State, written: Sequence[Where]) -> set[int]:
+        """Give which edits a finding speaks against: those it lies in, else around, else last before what it broke."""
+        out: set[int] = set()
+        for at in (p.where for p in self.objections(before, after, written) if p.where is not None):
+            inside = {index for index, place in enumerate(written) if _lies_in(at, place)}
+            inside = inside or {index for index, place in enumerate(written) if _lies_in(place, at)}
+            earlier = [index for index, place in enumerate(written) if place.path == at.path and place <= at]
+            out |= inside or set(earlier[-1:])
+        return out
+
+    def halved(
         self, base: _State, best: _State, good: list[Problem], more: list[Problem]
     ) -> tuple[_State, list[Problem]]:
         """Give the state with as many of `more` as are for the better, besides the `good` ones, and those taken.
 
-        `best` is the base with the good ones. Where all of them together are not, each half is tried alone.
+        `best` is the base with the good ones.
         """
-        if not more:
-            return best, good
-        trial = self.applied(base, [*good, *more])
-        if trial is not None and self.is_better(best, *trial):
-            return trial[0], [*good, *more]
-        if len(more) == 1:
-            return best, good
-        middle = len(more) // 2
-        best, good = self.taken(base, best, good, more[:middle])
-        return self.taken(base, best, good, more[middle:])
+        middle = (len(more) + 1) // 2
+        for half in (more[:middle], more[middle:]):
+            trial = self.applied(base, [*good, *half]) if half else None
+            if trial is not None and self.is_better(best, *trial):
+                best, good = trial[0], [*good, *half]
+            elif len(half) > 1:
+                best, good = self.halved(base, best, good, half)
+        return best, good
 
     def applied(self, base: _State, problems: Sequence[Problem]) -> tuple[_State, list[Where]] | None:
-        """Apply the edits of findings and judge the result; None where one names a place that is none."""
+        """Apply the edits of findings and judge the result. Give the places they wrote, in the same order.
+
+        None where one names a place that is none, and when there were trials enough.
+        """
         from rung.repairs import apply
 
+        if not self.trials:
+            return None
+        self.trials -= 1
         texts = dict(base.texts)
-        places: list[Where] = []
+        places: dict[int, Where] = {}
         for shown, path in self.files.items():
-            edits = [p.edit for p in problems if p.edit is not None and p.edit.where.path == shown]
+            edits = {i: p.edit for i, p in enumerate(problems) if p.edit is not None and p.edit.where.path == shown}
             if edits:
                 try:
-                    texts[path], written = apply(texts[path], edits)
+                    texts[path], written = apply(texts[path], list(edits.values()))
                 except ValueError:
                     return None
-                places += written
-        return self.judge(texts), places
+                places |= zip(edits, written, strict=True)
+        return self.judge(texts), [place for _, place in sorted(places.items())]
 
     def is_better(self, before: _State, after: _State, written: Sequence[Where]) -> bool:
         """Say whether a state may follow another; see Note [An edit must be for the better]."""
-        added = Counter(map(after.key, after.whole.problems)) - Counter(map(before.key, before.whole.problems))
+        same = before.table is None or after.table == before.table
+        return same and not self.objections(before, after, written)
+
+    def objections(self, before: _State, after: _State, written: Sequence[Where]) -> list[Problem]:
+        """Give the findings of a state that came up since another one and may not."""
+        new = Counter(map(after.key, after.whole.problems)) - Counter(map(before.key, before.whole.problems))
+        added = [problem for problem in after.whole.problems if after.key(problem) in new]
         if before.table is not None:
-            return not added and after.table == before.table
-        files = {where.path for where in written}
-        return not any(
-            p.where is not None
-            and ((p.where.path in files and p.code < "RG1") or any(_lies_in(p.where, place) for place in written))
-            for p in after.whole.problems
-            if after.key(p) in added
-        )
+            return added
+        files = {place.path for place in written}
+        return [
+            problem
+            for problem in added
+            if problem.where is not None
+            and (
+                (problem.where.path in files and problem.code < "RG1")
+                or any(_lies_in(problem.where, place) for place in written)
+            )
+        ]
 
 
 def _files(arguments: argparse.Namespace) -> Iterator[tuple[str, Path]]:
     """Give the files that are named or lie in named directories, by how they are shown, with links resolved."""
     from rung.load import units_of
-    from rung.manifest import manifest_files
+    from rung.units import manifest_files
 
     for unit in units_of(paths_of(arguments), None, config_of(arguments).root):
         if unit.path.is_symlink() and unit.path.is_file():
@@ -258,32 +305,13 @@ def _diff(shown: str, before: bytes, after: bytes) -> Iterator[str]:
 
 def _write_all(files: Iterable[tuple[str, Path, bytes, bytes]]) -> None:
     """Write files, each at once or not at all, none where one of them cannot be written."""
+    from rung.source import MAX_FILE_BYTES
+
     listed = list(files)
     for shown, path, before, _ in listed:
         if not path.stat().st_mode & 0o222 or not os.access(path, os.W_OK):
             raise RungError(f"{shown} is read-only: nothing was written")
-        if path.read_bytes() != before:
+        if read_regular(path, MAX_FILE_BYTES) != before:
             raise RungError(f"{shown} changed while it was being repaired: nothing was written")
     for _, path, _, after in listed:
-        _write(path, after)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Put new bytes in the place of a file, which keeps its mode and, where that is allowed, its owner."""
-    kept = path.stat()
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-    fresh = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if hasattr(os, "chown"):
-            with suppress(OSError):
-                os.chown(fresh, kept.st_uid, kept.st_gid)
-        fresh.chmod(stat.S_IMODE(kept.st_mode))
-        fresh.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            fresh.unlink()
-        raise
+        replace_file(path, after)

@@ -1,25 +1,30 @@
 """Findings as GitHub workflow commands, those on lines a pull request changed first.
 
 Owns how a command is escaped, how many there are, and asking git what changed. Writes nothing, and asks no network.
+What is no command of ours is inert: see Note [Nothing but our commands] in `rung.cli.common`.
 
-Note [Nothing but our commands]: the runner reads every line of a log for commands, in two notations: `::name::` at the
-start of a line and `##[name]` anywhere in it. A path or a message comes from a manifest, and must not make one.
+Note [Git in a stranger's checkout]: git runs programs that a repository's configuration names. The clone's own is
+trusted, but a directory of the checkout can look like a bare repository, with a configuration that came with it. So git
+is called where `.git` is, which no commit can bring, told to take nothing else for a repository, and to start no
+monitor. The program itself is looked for in PATH alone, not in the working directory, as Windows would.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from rung.cli.common import inert
 from rung.diagnostics import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rung.cli.report import Report
+    from rung.cli.findings import Report
     from rung.diagnostics import Problem, Where
 
 __all__ = ["changed_first", "commands"]
@@ -30,10 +35,12 @@ _PATIENCE: Final = 30.0
 """Seconds that git may take."""
 _PLAIN: Final = (
     "--unified=0", "--inter-hunk-context=0", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative",
-    "--src-prefix=a/", "--dst-prefix=b/",
+    "--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules=all",
 )  # fmt: skip
 """Against whatever git is configured to do: the form that is read here."""
 _HUNK: Final = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_SAFE: Final = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false")
+"""See Note [Git in a stranger's checkout]."""
 _QUIET: Final = {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
 
 
@@ -42,7 +49,7 @@ def commands(report: Report) -> str:
     shown, rest = report.problems[:_ANNOTATIONS], report.problems[_ANNOTATIONS:]
     lines = [_command(problem, report) for problem in shown]
     if rest:
-        lines += [f"{len(rest)} more, not shown in the code:", *(_inert(problem.concise()) for problem in rest)]
+        lines += [f"{len(rest)} more, not shown in the code:", *(inert(problem.concise()) for problem in rest)]
     return "\n".join(lines)
 
 
@@ -94,12 +101,6 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _inert(line: str) -> str:
-    """Give a line in which the runner finds no command; see Note [Nothing but our commands]."""
-    line = line.replace("##[", "#\\x23[")
-    return f"./{line}" if line.lstrip().startswith("::") else line
-
-
 def _meets(where: Where, changed: Sequence[range]) -> bool:
     """Say whether a place has a changed line; a whole file has when anything in it was changed."""
     if not where.end_line:
@@ -109,11 +110,15 @@ def _meets(where: Where, changed: Sequence[range]) -> bool:
 
 def _changed_lines(root: Path) -> Mapping[Path, Sequence[range]]:
     """Give the lines of each file that differ from the commit the change starts from; nothing when git cannot say."""
-    base = _base(root)
-    top = _git(root, "rev-parse", "--show-toplevel")
+    resolved = root.resolve()
+    home = next((folder for folder in (resolved, *resolved.parents) if (folder / ".git").exists()), None)
+    if home is None:
+        return {}
+    base = _base(home)
+    top = _git(home, "rev-parse", "--show-toplevel")
     if base is None or top is None:
         return {}
-    out = _git(root, "-c", "core.quotePath=false", "diff", *_PLAIN, base.decode(), "--")
+    out = _git(home, "-c", "core.quotePath=false", "diff", *_PLAIN, base.decode(), "--")
     changed: dict[Path, list[range]] = {}
     for name, lines in _hunks(out or b""):
         changed.setdefault(Path(os.fsdecode(top)) / name, []).append(lines)
@@ -131,15 +136,25 @@ def _base(root: Path) -> bytes | None:
 
 
 def _git(root: Path, *arguments: str) -> bytes | None:
-    """Give what git prints, None when it cannot answer."""
+    """Give what git prints, None when it cannot answer; see Note [Git in a stranger's checkout]."""
+    program = _program()
+    if program is None:
+        return None
     try:
         done = subprocess.run(
-            ["git", *arguments], cwd=root, env={**os.environ, **_QUIET}, stdin=subprocess.DEVNULL,
+            [program, *_SAFE, *arguments], cwd=root, env={**os.environ, **_QUIET}, stdin=subprocess.DEVNULL,
             capture_output=True, check=True, timeout=_PATIENCE,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.removesuffix(b"\n")
+
+
+def _program() -> str | None:
+    """Give the path of git, None where PATH has none."""
+    name = "git.exe" if os.name == "nt" else "git"
+    folders = (folder for folder in os.get_exec_path() if Path(folder).is_absolute())
+    return next(filter(None, (shutil.which(str(Path(folder) / name)) for folder in folders)), None)
 
 
 def _hunks(diff: bytes) -> Iterator[tuple[str, range]]:

@@ -1,52 +1,23 @@
 """The forms in which findings are printed: for a person, a terminal line, a program, and code review.
 
-Owns which formats there are, the layout of the plain ones, and which path a file is shown by; decides nothing about
-which findings there are. `rung.cli.github` and `rung.cli.sarif` lay out the two that have rules of their own.
+Owns which formats there are and the layout of the plain ones; decides nothing about which findings there are.
+`rung.cli.github` and `rung.cli.sarif` lay out the two that have rules of their own.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from rung.cli.common import as_json
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
+    from rung.cli.findings import Report
     from rung.diagnostics import Problem
-    from rung.source import Document
 
-__all__ = ["FORMATS", "Report", "render"]
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Findings in the order in which they are printed, the documents they are about, and what paths start from."""
-
-    problems: Sequence[Problem]
-    documents: Sequence[Document] = ()
-    root: Path = Path()
-    color: bool = False
-
-    def locate(self, path: str) -> Path:
-        """Give the file that findings call `path`: below the root, or where the command was called."""
-        places = (self.root.resolve() / path, Path.cwd() / path)
-        found = next((place for place in places if _exists(place)), places[0])
-        return found.parent.resolve() / found.name
-
-    def seen(self, path: str) -> str:
-        """Give the path by which a reviewer knows a file.
-
-        Relative to the checkout that GITHUB_WORKSPACE names where the root lies in it, else to the root; absolute for
-        a file outside.
-        """
-        file, root = self.locate(path), self.root.resolve()
-        checkout = os.environ.get("GITHUB_WORKSPACE")
-        base = Path(checkout).resolve() if checkout else root
-        base = base if root.is_relative_to(base) else root
-        return (file.relative_to(base) if file.is_relative_to(base) else file).as_posix()
+__all__ = ["FORMATS", "render"]
 
 
 def render(name: str, report: Report, limit: int) -> str:
@@ -56,14 +27,7 @@ def render(name: str, report: Report, limit: int) -> str:
         from rung.cli.github import changed_first
 
         problems = changed_first(report)
-    return FORMATS[name](replace(report, problems=problems[:limit]))
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # the name of a file, with what is unprintable in it escaped, may be too long for one
-        return False
+    return FORMATS[name](replace(report, problems=problems[:limit], not_shown=max(0, len(problems) - limit)))
 
 
 def _full(report: Report) -> str:
@@ -85,7 +49,8 @@ def _concise(report: Report) -> str:
 
 
 def _json(report: Report) -> str:
-    return json.dumps({"format_version": 1, "diagnostics": [_as_dict(p) for p in report.problems]}, indent=2)
+    out: dict[str, Any] = {"format_version": 1, "diagnostics": [_as_dict(problem) for problem in report.problems]}
+    return as_json({**out, "not_shown": report.not_shown} if report.not_shown else out)
 
 
 def _as_dict(problem: Problem) -> dict[str, Any]:
@@ -115,7 +80,7 @@ def _github(report: Report) -> str:
 def _sarif(report: Report) -> str:
     from rung.cli.sarif import log
 
-    return json.dumps(log(report), indent=2)
+    return as_json(log(report))
 
 
 FORMATS: Final[Mapping[str, Callable[[Report], str]]] = {

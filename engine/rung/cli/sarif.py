@@ -22,7 +22,7 @@ from rung.diagnostics import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rung.cli.report import Report
+    from rung.cli.findings import Report
     from rung.diagnostics import Problem, Where
     from rung.rulebook import Rule
 
@@ -45,6 +45,7 @@ def log(report: Report) -> dict[str, Any]:
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {"SRCROOT": root},
         "results": list(_results(report, {code: index for index, code in enumerate(rules)})),
+        "properties": {"notShown": report.not_shown},
     }
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -73,13 +74,13 @@ def _results(report: Report, indices: Mapping[str, int]) -> Iterator[dict[str, A
             "ruleId": problem.code,
             "ruleIndex": indices[problem.code],
             "level": problem.severity,
-            "message": _text(f"{problem.message}\n{problem.hint}" if problem.hint else problem.message),
+            "message": _message(f"{problem.message}\n{problem.hint}" if problem.hint else problem.message),
             "locations": [place] if place else [],
             "partialFingerprints": {_FINGERPRINT: f"{mark}:{met[mark]}"},
         }
         if problem.related:
             result["relatedLocations"] = [
-                {"id": number, **_location(where, report), "message": _text(remark)}
+                {"id": number, **_location(where, report), "message": _message(remark)}
                 for number, (where, remark) in enumerate(problem.related, 1)
             ]
         yield result
@@ -90,6 +91,11 @@ def _fingerprint(problem: Problem) -> str:
     path = problem.where.path if problem.where else ""
     parts = (problem.code, problem.cell) if problem.cell else (problem.code, path, problem.message)
     return sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def _message(text: str) -> dict[str, str]:
+    """Give the message of a finding, in which a brace would be that of a placeholder."""
+    return _text(text.replace("{", "{{").replace("}", "}}"))
 
 
 def _text(text: str) -> dict[str, str]:

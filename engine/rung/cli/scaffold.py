@@ -6,6 +6,7 @@ Owns their texts, and the choices that make a first manifest clean. Validates no
 from __future__ import annotations
 
 import ast
+import json
 import textwrap
 from dataclasses import dataclass
 from keyword import iskeyword
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from rung.entries import DEFAULT, GENERIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rung.entries import Device, Kind, Op
     from rung.table import Table
@@ -74,8 +75,11 @@ def plan(
     return Plan(name, device, arch, variant, arrays, requires, when, needs, wanted, kinds)
 
 
-def files(plan: Plan, schema: str) -> Mapping[str, str]:
-    """Give the texts of a new backend by path, parts joined by `/`; `schema` is the path of the manifest's schema."""
+def files(plan: Plan, schema: str, manifests: Sequence[str] = (), packages: Sequence[str] = ()) -> Mapping[str, str]:
+    """Give the texts of a new backend by path, parts joined by `/`; `schema` is the path of the manifest's schema.
+
+    `manifests` are the paths of all manifests it is tried with, by default its own, `packages` what others bind.
+    """
     name = plan.name
     out = {f"{name}/__init__.py": f'"""Kernels and components of {name}. Importing this imports nothing else."""\n'}
     if plan.ops:
@@ -83,7 +87,7 @@ def files(plan: Plan, schema: str) -> Mapping[str, str]:
     if plan.kinds:
         out[f"{name}/components.py"] = _components(plan)
     out[f"{name}/manifests/{name}.yaml"] = _manifest(plan, schema)
-    out[f"tests/test_{name}.py"] = _test(plan)
+    out[f"tests/test_{name}.py"] = _test(plan, manifests, packages)
     return out
 
 
@@ -258,7 +262,7 @@ def _quoted(text: str) -> str:
 # --- The test
 
 
-def _test(plan: Plan) -> str:
+def _test(plan: Plan, manifests: Sequence[str], packages: Sequence[str]) -> str:
     what = " and ".join(
         [*(["the kernels with their references"] if plan.ops else []), *(["the builders"] if plan.kinds else [])]
     )
@@ -270,7 +274,7 @@ def _test(plan: Plan) -> str:
         "@pytest.fixture\n"
         "def table(monkeypatch: pytest.MonkeyPatch) -> rung.Table:\n"
         "    monkeypatch.syspath_prepend(str(ROOT))\n"
-        f'    return rung.load([ROOT / "{plan.name}" / "manifests"], allow=["{plan.name}"])\n'
+        f"{_load(plan, manifests, packages)}"
     )
     if plan.ops:
         text += f"""
@@ -297,6 +301,15 @@ def test_each_builder_gives_a_component(kind: str, table: rung.Table) -> None:
     assert instance.component(kind, "{plan.variant}") is not None
 """
     return text
+
+
+def _load(plan: Plan, manifests: Sequence[str], packages: Sequence[str]) -> str:
+    if not manifests or list(manifests) == [f"{plan.name}/manifests"]:
+        return f'    return rung.load([ROOT / "{plan.name}" / "manifests"], allow=["{plan.name}"])\n'
+    paths = "".join(f"        ROOT / {json.dumps(path)},\n" for path in manifests)
+    allowed = "".join(f'        "{package}",\n' for package in (plan.name, *packages))
+    lists = f"    manifests = [\n{paths}    ]\n    allowed = [\n{allowed}    ]\n"
+    return f"{lists}    return rung.load(manifests, allow=allowed)\n"
 
 
 def _platform(plan: Plan) -> str:

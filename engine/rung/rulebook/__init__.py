@@ -27,7 +27,7 @@ GROUPS: Final = {
 
 SILENCEABLE: Final = frozenset({
     "RG402", "RG403", "RG406", "RG501", "RG502", "RG503", "RG504", "RG505", "RG508",
-    "RG603", "RG604", "RG606", "RG901", "RG902", "RG905",
+    "RG603", "RG604", "RG606", "RG902", "RG905",
 })  # fmt: skip
 """The codes a comment may silence: those of findings with which a manifest still loads."""
 
@@ -35,15 +35,20 @@ _SILENCE: Final = """\
 ## How to silence it
 
 With a reason, at the end of the line or alone on the line above: `# rung: ignore[{code}] the reason`. For a whole run:
-`rung check --ignore {code}`.
+`rung check --ignore {code}`. For a whole project: `ignore = ["{code}"]` under `[tool.rung]` in pyproject.toml.
 """
 _FIRM: Final = """\
 ## How to silence it
 
 It cannot be silenced by a comment: {why}.
-`rung check --ignore {code}` leaves it out of one report.
+`rung check --ignore {code}` leaves it out of one report, `ignore = ["{code}"]` under `[tool.rung]` in pyproject.toml
+out of every one.
 """
-_WHY_FIRM: Final = {"RG803": "it is about safety", "RG903": "it is about such comments"}
+_WHY_FIRM: Final = {
+    "RG803": "it is about safety",
+    "RG901": "it is about a generated file",
+    "RG903": "it is about such comments",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rung.diagnostics import Where
-    from rung.manifest import Manifests, Unit
+    from rung.manifest import Manifests
     from rung.models import ExpressionModel
     from rung.source import Document
+    from rung.units import Unit
 
 __all__ = ["Placed", "atoms", "expressions", "nodes"]
 
@@ -58,8 +59,15 @@ class Placed:
             yield Placed(term, self.document, (*inner, index), self.unit)
 
 
-def expressions(whole: Manifests) -> Iterator[Placed]:
-    """Give every outermost expression: named predicates, `requires`, and each row's `when`."""
+def expressions(whole: Manifests) -> list[Placed]:
+    """Give every outermost expression: named predicates, `requires`, and each row's `when`; they are found once."""
+    found: list[Placed] | None = whole.memo.get("expressions")
+    if found is None:
+        found = whole.memo["expressions"] = list(_expressions(whole))
+    return found
+
+
+def _expressions(whole: Manifests) -> Iterator[Placed]:
     for entry in whole.predicates.values():
         yield Placed(entry.model, entry.document, entry.loc, entry.unit)
     for backend in whole.backends.values():

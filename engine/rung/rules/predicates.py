@@ -73,7 +73,8 @@ def rg004(whole: Manifests) -> Iterator[Problem]:
             yield Problem("RG004", where, message, "use fewer predicates in one another")
             sizes[name] = (1, 1)  # what uses it is not at fault
     for placed in expressions(whole):
-        if placed.loc[0] == "predicates" or placed.key not in ("all", "any", "not"):
+        model = placed.model
+        if placed.loc[0] == "predicates" or (model.all is None and model.any is None and model.not_ is None):
             continue
         count, _ = size(placed)
         if count > MAX_NODES:

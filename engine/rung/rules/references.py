@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rung import lattice
 from rung.diagnostics import Problem, UnknownArch, did_you_mean, shorten
 from rung.entries import DEFAULT, GENERIC, REFERENCE
+from rung.mending import NOBODY
 from rung.repairs import without_repetition
 from rung.rules import suggestions
 from rung.rules.expressions import atoms
@@ -55,13 +56,13 @@ def rg301(whole: Manifests) -> Iterator[Problem]:
                     yield fault
     for platform in whole.platforms.values():
         yield from _platform_archs(whole, platform)
-    if whole.names("devices") - set(whole.devices):
+    if whole.open_devices or whole.names("devices") - set(whole.devices):
         return  # a predicate may mean an arch of a device that was rejected
     legal = {t for device in whole.device_records.values() for t in (*lattice.targets(device), *device.aliases)}
     legal |= {t for device in whole.devices for key in ("archs", "targets") for t in whole.names(f"{key} of {device}")}
     for node in atoms(whole, "arch"):
         if node.model.arch is not None and whole.is_unknown(node.model.arch, legal):
-            hint = suggestions.for_asked(whole, node.model.arch, legal)
+            hint = suggestions.for_asked(whole, node.model.arch)
             yield _unknown("RG301", "arch", node.model.arch, node.where, legal, hint=hint)
 
 
@@ -78,7 +79,7 @@ def _device_archs(whole: Manifests, entry: Entry[DeviceModel]) -> Iterator[Probl
     for name, loc in used:
         if name not in archs and not whole.is_lost(entry.name, name):
             context = str(loc[0] if len(loc) == 2 else loc[2])
-            yield _unknown("RG301", "arch", name, entry.at(*loc), archs, context)
+            yield _unknown("RG301", "arch", name, entry.at(*loc), suggestions.sound_archs(model), context)
 
 
 def _row_archs(whole: Manifests, backend: BackendEntry, op: str, index: int, row: KernelModel) -> Iterator[Problem]:
@@ -94,7 +95,7 @@ def _row_archs(whole: Manifests, backend: BackendEntry, op: str, index: int, row
             places = places or _places(backend, "kernels", op, index, "arch")
             of = ", ".join(f"`{device.name}`" for device in lacking)
             hint = suggestions.for_target(whole, devices, name)
-            yield Problem("RG301", places[name], f"unknown arch `{name}` of device {of}", hint)
+            yield Problem("RG301", places[name], f"unknown arch `{shorten(name, 24)}` of device {of}", hint)
     if not row.exclude or len(devices) < len(set(row.device)):
         return  # what is excluded may be an arch of a device that was rejected
     legal = {arch for device in devices for arch in device.archs}
@@ -112,22 +113,31 @@ def _platform_archs(whole: Manifests, platform: Entry[PlatformModel]) -> Iterato
         device = whole.device_records.get(name)
         if device is None or arch is None or whole.is_lost(name, arch):
             continue
-        if arch != GENERIC and arch not in device.archs and arch not in device.aliases:
+        if arch != GENERIC and arch not in device.archs and arch not in device.aliases and not _is_new(device, arch):
             message = f"unknown arch `{shorten(arch, 24)}` of device `{shorten(name, 24)}`"
             yield Problem("RG301", platform.at(key), message, _hardware_hint(whole, device, arch))
+
+
+def _is_new(device: Device, arch: str) -> bool:
+    """Say whether an arch is one that nobody declared yet and the device's pattern reads."""
+    try:
+        return lattice.number(device.pattern, arch) is not None and lattice.read_arch(device, arch) == arch
+    except UnknownArch:
+        return False
 
 
 def _hardware_hint(whole: Manifests, device: Device, written: str) -> str:
     """Say which arch was meant: by another spelling, by a target for it, by a product."""
     archs = whole.devices[device.name].model.archs
+    legal = suggestions.sound_archs(whole.devices[device.name].model)
     if len(archs) > suggestions.LOOKED_AT:
-        return did_you_mean(written, archs)
+        return did_you_mean(written, legal)
     sold = (arch for arch, model in archs.items() if lattice.spell(written) in map(lattice.spell, model.products))
     try:
         meant = next(sold, None) or lattice.read_arch(device, written)
     except UnknownArch:
-        return did_you_mean(written, archs)
-    return f"did you mean `{meant}`?" if meant in archs else did_you_mean(written, archs)
+        return did_you_mean(written, legal)
+    return f"did you mean `{meant}`?" if meant in archs else did_you_mean(written, legal)
 
 
 def rg302(whole: Manifests) -> Iterator[Problem]:
@@ -228,7 +238,9 @@ def rg305(whole: Manifests) -> Iterator[Problem]:
         for section, rows in (("kernels", backend.kernels), ("components", backend.components)):
             for name, index, row in rows:
                 if not names.issuperset(row.device):
-                    used += _places(backend, section, name, index, "device").items()
+                    unknown = {*row.device} - names - {NOBODY}
+                    places = _places(backend, section, name, index, "device") if unknown else {}
+                    used += [(device, where) for device, where in places.items() if device in unknown]
     for node in atoms(whole, "driver", "runtime", "device"):
         versioned = node.model.driver or node.model.runtime
         asked = versioned.name if versioned is not None else node.model.device
@@ -236,7 +248,8 @@ def rg305(whole: Manifests) -> Iterator[Problem]:
             used.append((asked, node.part("name")))
     for profile in whole.profiles.values():
         used += [(name, profile.at("devices", index)) for index, name in enumerate(profile.model.devices or ())]
-    used += [(platform.model.device, platform.at("device")) for platform in whole.platforms.values()]
+    machines = (entry for entry in whole.platforms.values() if entry.has("device"))
+    used += [(platform.model.device, platform.at("device")) for platform in machines]
     for name, where in used:
         if whole.is_unknown(name, names):
             hint = suggestions.for_device(whole, name, names)
@@ -290,7 +303,7 @@ def rg309(whole: Manifests) -> Iterator[Problem]:
         model = device.model
         named: list[tuple[str, Loc]] = [(name, ("archs", name)) for name in model.archs]
         named += [(name, ("targets", name)) for name in model.targets]
-        named += [(name, ("portable", index)) for index, name in enumerate(model.portable)]
+        named += [(name, ("portable", index)) for index, name in enumerate(model.portable) if name != NOBODY]
         first = {lattice.spell(GENERIC): GENERIC}
         for name, loc in named:
             spelled = lattice.spell(name)
@@ -314,10 +327,10 @@ def rg310(whole: Manifests) -> Iterator[Problem]:
     """A chain that lists a variant twice."""
     for _, chain, entry, loc in _chains(whole):
         for index, member in enumerate(chain):
-            if member in chain[:index]:
+            if member in chain[:index] and member != NOBODY:
                 where = entry.at(*loc, index)
                 edit = without_repetition(entry.document, (*entry.loc, *loc, index))
-                message = f"variant `{member}` is listed twice"
+                message = f"variant `{shorten(member)}` is listed twice"
                 yield Problem("RG310", where, message, "remove one of them", edit=edit)
 
 

@@ -6,14 +6,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rung.bind import root_of
-from rung.diagnostics import Problem
+from rung.diagnostics import Problem, closest, shorten
 from rung.rules.expressions import atoms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rung.diagnostics import Where
-    from rung.manifest import Manifests, Unit
+    from rung.manifest import Manifests
+    from rung.units import Unit
 
 __all__ = ["RULES", "paths"]
 
@@ -24,7 +25,8 @@ def paths(whole: Manifests) -> Iterator[tuple[str, Callable[[], Where], Unit]]:
         if device.model.detect is not None:
             yield device.model.detect, partial(device.at, "detect"), device.unit
     for op in whole.ops.values():
-        yield op.model.reference, partial(op.at, "reference"), op.unit
+        if op.has("reference"):
+            yield op.model.reference, partial(op.at, "reference"), op.unit
         if op.model.cases is not None:
             yield op.model.cases, partial(op.at, "cases"), op.unit
     for backend in whole.backends.values():
@@ -43,7 +45,10 @@ def rg801(whole: Manifests) -> Iterator[Problem]:
         root = root_of(path)
         if unit.roots is not None and root not in unit.roots:
             message = f"package `{root}` may not be bound by {unit.label or unit.shown}"
+            near = closest(root, unit.roots)
             hint = f"allow it where the manifests are loaded: allow=[{root!r}], or --allow {root}"
+            if near is not None:
+                hint = f"did you mean `{shorten(near)}`? If not, {hint}"
             yield Problem("RG801", place(), message, hint)
 
 

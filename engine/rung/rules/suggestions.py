@@ -5,12 +5,14 @@ Owns no rule. Never guesses across kinds: what a name is elsewhere is said only 
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from rung import lattice
+from rung import lattice, wording
 from rung.diagnostics import closest, did_you_mean, shorten
 from rung.entries import ARRAYS, GENERIC
+from rung.predicates import ATOMS
 from rung.rules.expressions import atoms
 from rung.rules.values import SYSTEMS
 
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
 
     from rung.entries import Device
     from rung.manifest import Manifests
+    from rung.models import DeviceModel
 
-__all__ = ["LOOKED_AT", "for_asked", "for_device", "for_predicate", "for_served", "for_target"]
+__all__ = ["LOOKED_AT", "for_asked", "for_device", "for_predicate", "for_served", "for_target", "sound_archs"]
 
 _MANY: Final = 8
 """Legal names that a hint lists at most."""
@@ -28,6 +31,9 @@ LOOKED_AT: Final = 256
 """Archs of a device up to which what a name may mean there is looked for."""
 _DEVICES: Final = 32
 """Devices in which what a name may mean is looked for."""
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_ANY: Final = frozenset({"all", "any", "auto", "default", "none"})
+"""Words for what does not depend on the arch."""
 _DEVICE_WORDS: Final = frozenset(
     {"accelerator", "apu", "dsp", "fpga", "gpu", "gpus", "hpu", "ipu", "npu", "tpu", "vpu"}
 )
@@ -49,6 +55,11 @@ def for_target(whole: Manifests, devices: Sequence[Device], name: str) -> str:
     if having:
         lacking = [device for device in devices if device not in having]
         return f"only {_names(having)} has it: give {_names(lacking)} a row of its own, or write {_either(legal)}"
+    if name in _ANY:
+        return f"write `{GENERIC}`: code for whatever the hardware is"
+    listed = name.split("-")
+    if len(listed) > 1 and legal.issuperset(listed):
+        return f"list each, [{', '.join(listed)}]: there are no ranges, and newer hardware runs code for older"
     near = closest(name, legal)
     if near is not None:
         return f"did you mean `{near}`?"
@@ -60,7 +71,7 @@ def for_target(whole: Manifests, devices: Sequence[Device], name: str) -> str:
     return did_you_mean(name, legal) if len(legal) <= _MANY else _such_as(whole, devices)
 
 
-def for_asked(whole: Manifests, name: str, legal: Iterable[str]) -> str:
+def for_asked(whole: Manifests, name: str) -> str:
     """Say what to write instead of a name that is no arch of any device; all of them are too many to list."""
     sold = [
         (arch, product)
@@ -71,7 +82,7 @@ def for_asked(whole: Manifests, name: str, legal: Iterable[str]) -> str:
         return _sold(sold)
     if name in whole.devices:
         return f"`{shorten(name)}` is a device: write {{device: {name}}}"
-    names = {*legal}
+    names = _sound_targets(whole)
     return (
         did_you_mean(name, names)
         if len(names) <= _MANY or closest(name, names) is not None
@@ -81,6 +92,7 @@ def for_asked(whole: Manifests, name: str, legal: Iterable[str]) -> str:
 
 def for_device(whole: Manifests, name: str, legal: Iterable[str]) -> str:
     """Say what to write instead of a name that is no device."""
+    legal = _legal(legal)
     for device in islice(whole.device_records.values(), _DEVICES):
         if (
             name != GENERIC
@@ -104,10 +116,12 @@ def for_device(whole: Manifests, name: str, legal: Iterable[str]) -> str:
 
 def for_predicate(whole: Manifests, name: str, legal: Iterable[str]) -> str:
     """Say what to write instead of a name that is no predicate: often it is what an atom asks for."""
+    if name in ATOMS:
+        return f"`{name}` is what an atom asks for: write {{{name}: ...}} with a value"
     atom = _atom_of(whole, name)
     if atom is not None:
-        return f"write {{{atom}: {name}}}"
-    hint = did_you_mean(name, legal)
+        return f"write {{{atom}: {wording.import_name(name) if atom == 'module' else name}}}"
+    hint = did_you_mean(name, _legal(legal))
     return hint if hint.endswith("?") else f"a module is asked for as {{module: {shorten(name)}}}; {hint}"
 
 
@@ -119,7 +133,7 @@ def for_served(whole: Manifests, name: str, legal: Iterable[str], section: str) 
     if name in declared:
         return f"it is {kind}: its rows go under `{other}:`"
     where = "ops" if section == "kernels" else "kinds"
-    hint = did_you_mean(name, legal)
+    hint = did_you_mean(name, _legal(legal))
     return hint if hint.endswith("?") else f"declare it under `{where}:`; {hint}"
 
 
@@ -129,6 +143,8 @@ def _atom_of(whole: Manifests, name: str) -> str | None:
         return "device"
     if name in SYSTEMS:
         return "os"
+    if name.casefold() in wording.IMPORT_NAMES:
+        return "module"
     atom_of: dict[str, str] | None = whole.memo.get("atom of")
     if atom_of is None:
         atom_of = whole.memo["atom of"] = {}
@@ -147,10 +163,46 @@ def _common(whole: Manifests, devices: Sequence[Device]) -> tuple[set[str], dict
     names = [device.name for device in devices]
     kept: tuple[list[str], set[str], dict[str, str]] = whole.memo.get("common targets", ([], set(), {}))
     if kept[0] != names:
-        legal = set.intersection(*({*lattice.targets(device)} for device in devices))
+        legal = set.intersection(*({*_sound(whole, device)} for device in devices))
         kept = (names, legal, {lattice.spell(target): target for target in sorted(legal, reverse=True)})
         whole.memo["common targets"] = kept
     return kept[1], kept[2]
+
+
+def sound_archs(model: DeviceModel) -> list[str]:
+    """Give the archs of a device but those that read like an earlier one, which RG309 reports."""
+    return [*_by_spelling(model.archs).values()]
+
+
+def _sound(whole: Manifests, device: Device) -> Iterator[str]:
+    """Give the targets of a device but those that read like an earlier one, which RG309 reports."""
+    entry = whole.devices.get(device.name)
+    declared = (*entry.model.archs, *entry.model.targets, *entry.model.portable) if entry is not None else ()
+    first = _by_spelling(declared)
+    return (name for name in lattice.targets(device) if first.get(lattice.spell(name), name) == name)
+
+
+def _by_spelling(names: Iterable[str]) -> dict[str, str]:
+    """Give the first name of each spelling."""
+    first: dict[str, str] = {}
+    for name in names:
+        first.setdefault(lattice.spell(name), name)
+    return first
+
+
+def _sound_targets(whole: Manifests) -> frozenset[str]:
+    """Give the targets of every device, and their aliases."""
+    found: frozenset[str] | None = whole.memo.get("sound targets")
+    if found is None:
+        records = whole.device_records.values()
+        found = frozenset(name for device in records for name in (*_sound(whole, device), *device.aliases))
+        whole.memo["sound targets"] = found
+    return found
+
+
+def _legal(names: Iterable[str]) -> set[str]:
+    """Give the names that may stand somewhere: of an entry that was rejected for its name there is none."""
+    return {name for name in names if _NAME.fullmatch(name)}
 
 
 def _products(whole: Manifests, device: str, name: str) -> Iterator[tuple[str, str]]:
@@ -182,7 +234,7 @@ def _spelled(name: str) -> str:
 def _such_as(whole: Manifests, devices: Sequence[Device]) -> str:
     """Show what targets look like: the newest archs with a product each, and what is portable."""
     if len(devices) > 1:
-        return f"write {_either(set.intersection(*({*lattice.targets(device)} for device in devices)))}"
+        return f"write {_either(_common(whole, devices)[0])}"
     (device,) = devices
     entry = whole.devices.get(device.name)
     names = list(entry.model.archs)[-LOOKED_AT:] if entry is not None else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from rung import lattice
@@ -11,6 +12,7 @@ from rung.bind import LOCAL
 from rung.diagnostics import Problem, did_you_mean, shorten
 from rung.entries import REFERENCE
 from rung.repairs import without_repetition
+from rung.source import MAX_FINDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,43 +24,83 @@ __all__ = ["RULES"]
 
 _TYPES = frozenset({"array", "bool", "float", "int", "str", "tuple"})
 
+_WIDTH = 20
+"""Characters of a name in a message that has two of them."""
+
+_NO_SIGNATURE = "not a Python signature"
+_NO_REASON = ("invalid syntax", "expected an indented block")
+"""What Python says that would tell nobody more: the block is that of the function a signature is put into."""
+
 
 def rg202(whole: Manifests) -> Iterator[Problem]:
     """An op's signature that is no stub over the types signatures may use."""
     for op in whole.ops.values():
-        fault = _signature_fault(op.model.signature)
-        if fault:
+        for fault in islice(_signature_faults(op.model.signature), MAX_FINDINGS):
             hint = f'such as "(x: array, *, scale: float | None = None) -> array"; types: {", ".join(sorted(_TYPES))}'
             yield Problem("RG202", op.at("signature"), f"`signature`: {fault}", hint)
 
 
-def _signature_fault(signature: str) -> str:
-    """Say what is wrong with a signature, "" when nothing is. It is parsed and never run."""
+def _signature_faults(signature: str) -> Iterator[str]:
+    """Say what is wrong with a signature, one fault for each parameter. It is parsed and never run."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python warns of odd literals, which are rejected below anyway
             (function,) = ast.parse(f"def op{signature}: ...").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return "not a Python signature"
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) and not error.msg.startswith(_NO_REASON) else ""
+        yield f"not Python: {shorten(reason, 54)}" if reason else _NO_SIGNATURE
+        return
     if not isinstance(function, ast.FunctionDef) or len(function.body) != 1 or not signature.startswith("("):
-        return "not a Python signature"
+        yield _NO_SIGNATURE
+        return
     arguments = function.args
     if arguments.vararg or arguments.kwarg:
-        return "`*args` and `**kwargs` are not allowed"
+        yield "`*args` and `**kwargs` are not allowed"
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults = [*[None] * (len(positional) - len(arguments.defaults)), *arguments.defaults, *arguments.kw_defaults]
     names: set[str] = set()
-    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+    for argument, default in zip((*positional, *arguments.kwonlyargs), defaults, strict=True):
         if argument.arg in names:  # which parsing alone does not see
-            return f"two arguments are named `{shorten(argument.arg)}`"
+            yield f"two arguments are named `{shorten(argument.arg)}`"
+            continue
         names.add(argument.arg)
         fault = _type_fault(argument.annotation)
         if fault:
-            return f"`{shorten(argument.arg)}` {fault}"
-    for default in (*arguments.defaults, *arguments.kw_defaults):
-        value = default.operand if isinstance(default, ast.UnaryOp) else default
-        if not isinstance(value, ast.Constant | None):
-            return "a default is a number, a text, True, False or None"
+            yield f"`{shorten(argument.arg, _WIDTH)}` {fault}"
+        elif default is not None and (fault := _default_fault(argument, default)):
+            yield fault
     fault = _type_fault(function.returns)
-    return f"the result {fault}" if fault else ""
+    if fault:
+        yield f"the result {fault}"
+
+
+def _default_fault(argument: ast.arg, default: ast.expr) -> str:
+    """Say why a default is none, or none for its type. A number stands for a `float` too, and anything for an array."""
+    value = default
+    no_default = f"`{shorten(argument.arg, 12)}`: a default is a number, a text, True, False or None"
+    if isinstance(default, ast.UnaryOp) and isinstance(default.op, ast.UAdd | ast.USub):
+        value = default.operand
+        if not isinstance(value, ast.Constant) or value.value.__class__ not in (int, float):
+            return no_default
+    if not isinstance(value, ast.Constant) or not isinstance(value.value, bool | int | float | str | None):
+        return no_default
+    assert argument.annotation is not None
+    types: set[str] = set()
+    members = [argument.annotation]
+    for member in members:
+        match member:
+            case ast.BinOp(left=left, right=right):
+                members += [left, right]
+            case ast.Subscript(value=ast.Name(id=name)) | ast.Name(id=name):
+                types.add(name)
+            case ast.Constant():
+                types.add("NoneType")
+    fits = {"bool": {"bool"}, "int": {"int", "float"}, "float": {"float"}, "str": {"str"}, "NoneType": {"NoneType"}}
+    kind = value.value.__class__.__name__
+    if fits[kind] & types or (kind != "NoneType" and "array" in types):
+        return ""
+    written = shorten(ast.unparse(argument.annotation), _WIDTH)
+    return f"the default of `{shorten(argument.arg, _WIDTH)}` is no `{written}`"
 
 
 def _type_fault(annotation: ast.expr | None) -> str:
@@ -67,7 +109,7 @@ def _type_fault(annotation: ast.expr | None) -> str:
     for node in ast.walk(annotation):
         match node:
             case ast.Name(id=name) if name not in _TYPES:
-                return f"has type `{shorten(name)}`, which no signature may use"
+                return f"has illegal type `{shorten(name, _WIDTH)}`"
             case ast.Subscript(value=ast.Name(id="tuple")) | ast.Name():
                 pass
             case ast.Constant(value=value) if value is None or value is ...:
@@ -109,12 +151,18 @@ def rg309(whole: Manifests) -> Iterator[Problem]:
             yield Problem("RG309", backend.where, f"`{name}` is a reserved backend name", hint)
 
 
+def _is_legal(whole: Manifests, cell: CellEntry) -> bool:
+    """Say whether a cell's device and target exist: what collides where neither does is a consequence."""
+    record = whole.device_records.get(cell.device)
+    return record is not None and (cell.arch is None or lattice.is_target(record, cell.arch))
+
+
 def rg401(whole: Manifests) -> Iterator[Problem]:
     """Two cells for one key (op, device, arch, variant). Rows that collide are reported once, whatever they hold."""
     first: dict[tuple[str | None, ...], CellEntry] = {}
     told: set[tuple[object, ...]] = set()
     for cell in whole.cells:
-        if not cell.is_whole:
+        if not (cell.is_placed and _is_legal(whole, cell)):
             continue
         other = first.setdefault(cell.key, cell)
         # A backend that is left out for its header collides with nobody.
@@ -125,10 +173,10 @@ def rg401(whole: Manifests) -> Iterator[Problem]:
             continue
         told.add(rows)
         if other.backend is cell.backend and other.index == cell.index:
-            message, hint = f"one row gives `{cell.id}` twice", "remove the repeated value from its lists"
+            message, hint = f"one row gives `{shorten(cell.id, 56)}` twice", "remove the repeated value from its lists"
             yield Problem("RG401", cell.where, message, hint, cell.id, edit=_without_repetition(whole, cell))
         else:
-            message, hint = f"duplicate cell `{cell.id}`", "give one of them another variant, or remove it"
+            message, hint = f"duplicate cell `{shorten(cell.id, 60)}`", "give one of them another variant, or remove it"
             related = ((other.where, f"first `{other.id}`"),)
             yield Problem("RG401", cell.where, message, hint, cell.id, related)
 

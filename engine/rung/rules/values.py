@@ -1,4 +1,4 @@
-"""Rules RG204 and RG205 on what conditions ask for: systems, machines, CPU flags and variables that no fact can be.
+"""Rules RG204 and RG205 on what conditions ask for, and platforms are said to be: what no fact can be.
 
 Owns the lists of those. A machine or flag that is merely not listed passes; one that is a listed one misspelt, or
 called as another system calls it, could never hold.
@@ -6,10 +6,14 @@ called as another system calls it, could never hold.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
+from rung import wording
+from rung.bind import root_of
 from rung.diagnostics import Problem, closest, did_you_mean, shorten
 from rung.rules.expressions import atoms
+from rung.rules.safety import paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -80,6 +84,11 @@ _FLAG_OF: Final[Mapping[str, str]] = {
 }
 """Flags as compilers name them, with what Linux calls them."""
 
+_NO_VARIABLE: Final = re.compile(r"[\s,;|$%]+")
+"""What stands between variables, or before or around one where a shell is asked for its value."""
+_BETWEEN: Final = re.compile(r"[\s,;|]+")
+"""What stands between several values that were written as one: no flag, machine or variable has it in it."""
+
 
 def _items(node: Placed) -> Iterator[tuple[str, Where]]:
     """Give each value that an atom of one or several lists, with its place."""
@@ -89,26 +98,46 @@ def _items(node: Placed) -> Iterator[tuple[str, Where]]:
         yield value, node.document.where(loc if written is None else (*loc, index))
 
 
+def _said(whole: Manifests, key: str) -> Iterator[tuple[str, Where, bool]]:
+    """Give each value that atoms or platforms have under a key, with its place, and whether more may stand there."""
+    for node in atoms(whole, key):
+        for value, where in _items(node):
+            yield value, where, True
+    for platform in whole.platforms.values():
+        value = getattr(platform.model, key)
+        if value is not None:
+            yield value, platform.at(key), False
+
+
+def _apart(value: str, key: str = "") -> str:
+    """Say how to write several values that stand in one text, "" where it is one; under `key` only one may stand."""
+    values = [part for part in _BETWEEN.split(value) if part]
+    if _BETWEEN.search(value) is None:
+        return ""
+    if key and len(values) > 1:
+        return f"`{key}` names one: write `{shorten(values[0])}`"
+    return f"write a list: [{shorten(', '.join(values), 120)}]" if len(values) > 1 else "write it without blanks"
+
+
 def rg204_system(whole: Manifests) -> Iterator[Problem]:
     """An operating system that no fact can name."""
-    for node in atoms(whole, "os"):
-        for value, where in _items(node):
-            if value not in SYSTEMS:
-                hint = did_you_mean(_SYSTEM_OF.get(value, value), SYSTEMS)
-                yield Problem("RG204", where, f"`{shorten(value)}` is no operating system rung knows", hint)
+    for value, where, _ in _said(whole, "os"):
+        if value not in SYSTEMS:
+            hint = did_you_mean(_SYSTEM_OF.get(value, value), SYSTEMS)
+            yield Problem("RG204", where, f"`{shorten(value)}` is no operating system rung knows", hint)
 
 
 def rg204_machine(whole: Manifests) -> Iterator[Problem]:
     """A machine that is spelt as no system spells it."""
-    for node in atoms(whole, "machine"):
-        for value, where in _items(node):
-            if value in _MACHINES:
-                continue
-            hint = _MACHINE_HINTS.get(value.casefold()) or _MACHINE_HINTS.get(value.casefold().replace("-", ""))
-            near = _near(value, _MACHINES)
-            if hint or near:
-                message = f"`{shorten(value)}` is what no system calls its machine"
-                yield Problem("RG204", where, message, hint or f"did you mean `{near}`?")
+    for value, where, listed in _said(whole, "machine"):
+        if value in _MACHINES:
+            continue
+        hint = _apart(value, "" if listed else "machine") or _MACHINE_HINTS.get(value.casefold())
+        hint = hint or _MACHINE_HINTS.get(value.casefold().replace("-", ""))
+        near = _near(value, _MACHINES)
+        if hint or near:
+            message = f"`{shorten(value)}` is what no system calls its machine"
+            yield Problem("RG204", where, message, hint or f"did you mean `{near}`?")
 
 
 def rg204_flag(whole: Manifests) -> Iterator[Problem]:
@@ -120,19 +149,58 @@ def rg204_flag(whole: Manifests) -> Iterator[Problem]:
             if value in known:
                 continue
             near = _FLAG_OF.get(value.casefold()) or _near(value, known)
-            if near is not None:
+            apart = _apart(value)
+            if apart:
+                yield Problem("RG204", where, f"`{shorten(value)}` is no CPU flag", apart)
+            elif near is not None:
                 hint = f"did you mean `{near}`? Flags are named as in Linux's /proc/cpuinfo"
                 yield Problem("RG204", where, f"`{shorten(value)}` is no CPU flag", hint)
 
 
 def rg205(whole: Manifests) -> Iterator[Problem]:
-    """An environment variable whose name holds its value."""
+    """A text that is no environment variable's name: it holds its value, a `$`, or several names."""
     for node in atoms(whole, "env"):
         for name in node.model.env or ():
-            variable, equals, value = name.partition("=")
-            if equals:
-                hint = f'write {{env: {{{shorten(variable.strip())}: "{shorten(value.strip())}"}}}}'
+            hint = _as_variable(name)
+            if hint:
                 yield Problem("RG205", node.where, f"`{shorten(name)}` is no variable's name", hint)
+
+
+def _as_variable(name: str) -> str:
+    """Say what to write instead of a text that is no variable's name, "" when it may be one."""
+    variable, equals, value = name.partition("=")
+    if equals:
+        return f'write {{env: {{{shorten(variable.strip())}: "{shorten(value.strip())}"}}}}'
+    names = [part.strip("{}") if "$" in name else part for part in _NO_VARIABLE.split(name) if part]
+    if names == [name]:
+        return ""
+    if len(names) == 1:
+        return f"write {{env: {shorten(names[0])}}}"
+    terms = ", ".join(f"{{env: {shorten(part)}}}" for part in names[:4])
+    return f"ask for one variable at a time: [{terms}]" if names else "write the name of a variable"
+
+
+def rg205_module(whole: Manifests) -> Iterator[Problem]:
+    """A module that is asked for by the name of its distribution, or a device that is taken for one."""
+    bound: set[str] | None = None
+    for node in atoms(whole, "module"):
+        module = node.model.module
+        if module is None:
+            continue
+        meant = wording.import_name(module.name)
+        version = f" {module.version}" if module.version else ""
+        if meant != module.name:
+            message = f"`{shorten(module.name)}` is no import name"
+            hint = f"what is imported is `{meant}`: write {{module: {wording.in_flow(f'{meant}{shorten(version)}')}}}"
+            yield Problem("RG205", node.part("name"), message, hint)
+        elif module.name in whole.devices and module.dist is None:
+            bound = {root_of(path) for path, _, _ in paths(whole)} if bound is None else bound
+            if module.name in bound:
+                continue
+            asked = wording.in_flow(f"{module.name}{shorten(version)}")
+            hint = f"write {{runtime: {asked}}} or {{driver: {asked}}}" if version else f"write {{device: {asked}}}"
+            hint += "; if it is a module too, name its distribution: `dist:`"
+            yield Problem("RG205", node.part("name"), f"`{shorten(module.name)}` is a device, and no module", hint)
 
 
 def _near(value: str, known: frozenset[str]) -> str | None:
@@ -157,4 +225,4 @@ def _one_slip(a: str, b: str) -> bool:
     return rest[0][1:] == rest[1][1:] or rest[0][1:] == rest[1] or rest[0] == rest[1][1:] or swapped == rest[1]
 
 
-RULES = (rg204_flag, rg204_machine, rg204_system, rg205)
+RULES = (rg204_flag, rg204_machine, rg204_system, rg205, rg205_module)

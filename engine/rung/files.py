@@ -1,0 +1,72 @@
+"""Reading files that somebody else wrote, and replacing files that somebody may be reading.
+
+Owns both ways of meeting a file: nothing but a regular file is read, and no more of it than was meant; what is written
+is there as a whole, or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["read_regular", "replace_file"]
+
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
+    """Give the bytes of a regular file of at most `limit` bytes; raise OSError for anything else.
+
+    A pipe is not waited for, and a device not read: what a path leads to is looked at when it is open, not before.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | _NO_WAIT)
+    except ValueError as error:  # a null byte in the name
+        raise OSError(str(error)) from None
+    with os.fdopen(handle, "rb") as stream:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError("not a regular file")
+        data = stream.read(limit + 1) if found.st_size <= limit else b""
+        if len(data) > limit or found.st_size > limit:
+            raise OSError(f"{max(found.st_size, len(data))} bytes exceed the limit of {limit}")
+        return data
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Put bytes in the place of a file, which keeps its mode and, where that is allowed, its owner. Raise OSError.
+
+    A link is replaced, not followed. Folders that are missing are made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = None
+    with suppress(FileNotFoundError):
+        kept = path.lstat()
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    fresh = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if kept is not None and stat.S_ISREG(kept.st_mode):
+            if hasattr(os, "chown"):
+                with suppress(OSError):
+                    os.chown(fresh, kept.st_uid, kept.st_gid)
+            fresh.chmod(stat.S_IMODE(kept.st_mode))
+        else:
+            fresh.chmod(0o666 & ~_umask())
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    """Give the process's mask, which can only be read by setting it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
