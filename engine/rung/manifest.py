@@ -314,6 +314,9 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         if collects:
+            if gc.get_freeze_count() == 0:  # what was made is old at once, so that nobody walks it for being new
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

@@ -182,11 +182,11 @@ class Bindings:
 
     @cached_property
     def unbound(self) -> frozenset[tuple[str, str, str, str]]:
-        """The rows whose path has a fault, as section, op or kind, backend, and path."""
+        """The rows whose path has a fault, as section, op or kind, backend, and path; what came along has none."""
         return frozenset(
             (part.section, part.rows[0][0], part.backend.name, group.first.path)
             for group in self.groups
-            if self.fault(group.first) is not None
+            if group.first.unit not in self.scene.along and self.fault(group.first) is not None
             for part in group.parts
             if isinstance(part, Rows)
         )
