@@ -555,4 +555,6 @@ def _incomplete_backend(whole: Manifests, file: ManifestFile, document: Document
 
 def _declared_twice(whole: Manifests, what: str, where: Where, first: Where) -> None:
     message = f"{what} is declared twice"
-    whole.problems.add("RG309", where, message, hint="keep one of them", related=((first, "first declared"),))
+    whole.problems.add(
+        "RG309", where, message, hint="choose another name, or keep one of them", related=((first, "first declared"),)
+    )

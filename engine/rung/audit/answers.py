@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rung.audit.modules import Module, parts_of
+from rung.audit.modules import DISPLAYS, Module, parts_of
 from rung.audit.uses import Bindings
 from rung.bind import root_of
 
@@ -26,15 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Fault", "faulty_probes"]
 
 _RETURNS: Final = "return True, False, or None for unknown; `bool(...)` makes a yes or no of a value"
-_DISPLAYS: Final = (
-    (ast.List | ast.ListComp, "a list"),
-    (ast.Tuple, "a tuple"),
-    (ast.Dict | ast.DictComp, "a dict"),
-    (ast.Set | ast.SetComp, "a set"),
-    (ast.GeneratorExp, "a generator"),
-    (ast.JoinedStr, "a text"),
-    (ast.Lambda, "a function"),
-)
+_DISPLAYS: Final = (*DISPLAYS, (ast.Lambda, "a function"))
 _TYPES: Final = {
     "bytes": "bytes", "complex": "a number", "dict": "a dict", "float": "a number", "frozenset": "a set",
     "int": "a number", "list": "a list", "set": "a set", "str": "a text", "tuple": "a tuple",

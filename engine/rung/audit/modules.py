@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 __all__ = [
+    "DISPLAYS",
     "Class",
     "Found",
     "Function",
@@ -963,7 +964,7 @@ def parts_of(node: ast.expr) -> Parts:
     return (node.id, *reversed(parts)) if isinstance(node, ast.Name) else ()
 
 
-_VALUES: Final = (
+DISPLAYS: Final = (
     (ast.List | ast.ListComp, "a list"),
     (ast.Tuple, "a tuple"),
     (ast.Dict | ast.DictComp, "a dict"),
@@ -971,6 +972,7 @@ _VALUES: Final = (
     (ast.GeneratorExp, "a generator"),
     (ast.JoinedStr, "a text"),
 )
+"""What an expression is by its form alone."""
 
 
 def _bindings(value: ast.expr) -> tuple[Binding, ...]:
@@ -982,7 +984,7 @@ def _bindings(value: ast.expr) -> tuple[Binding, ...]:
         return (Definition("function", line, _function(value)),)
     if isinstance(value, ast.Constant):
         return (Definition("value", line, what=_constant(value.value)),)
-    for kind, what in _VALUES:
+    for kind, what in DISPLAYS:
         if isinstance(value, kind):
             return (Definition("value", line, what=what),)
     parts = parts_of(value)

@@ -163,11 +163,6 @@ class Bindings:
         self._named = {unit: frozenset(roots) for unit, roots in named.items()}
         self._along = {id(unit) for unit in scene.whole.units if unit in scene.along}
 
-    @property
-    def uses(self) -> Iterator[Use]:
-        """Every place that binds a path."""
-        return (use for group in self.groups for use in group.uses())
-
     @classmethod
     def of(cls, scene: Scene) -> Bindings:
         """Give the bindings of a scene, judged once."""
