@@ -32,6 +32,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RUNG_DISABLE", "RUNG_PROFILE", "GITHUB_ACTIONS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RUNG_PLUGINS", "off")  # whatever else is installed here
+    monkeypatch.setenv("RUNG_CACHE", "off")  # and whatever ran here before
 
 
 @pytest.fixture

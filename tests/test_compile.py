@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +9,7 @@ from rung.compile import compile_units, expression_of
 from rung.diagnostics import ManifestError, Where
 from rung.entries import Expression, LocalRow
 from rung.models import ExpressionModel
+from rung.records import fields
 from rung.units import Unit
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def test_a_cell_has_everything_its_row_and_file_say(compiled: Compile) -> None:
     )
     table = compiled(text)
     quick, generic = (cells(table)[f"acme/flow_match_step@cuda.{tail}"] for tail in ("sm_120#quick", "generic#default"))
-    assert dataclasses.asdict(quick) == {
+    assert {name: getattr(quick, name) for name in fields(quick)} == {
         "id": "acme/flow_match_step@cuda.sm_120#quick",
         "backend": "acme",
         "serves": "flow_match_step",
@@ -131,7 +131,7 @@ def test_a_cell_has_everything_its_row_and_file_say(compiled: Compile) -> None:
         "arrays": "numpy",
         "impl": "acme.k:f",
         "artifact": "native",
-        "where": {"path": "0.yaml", "line": 8, "column": 7, "end_line": 8, "end_column": 19},
+        "where": Where("0.yaml", 8, 7, 8, 19),
         "needs": ("torch_present", "not module triton"),
         "exclude": ("sm_121",),
         "degraded": "slow",

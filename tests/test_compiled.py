@@ -14,11 +14,13 @@ from rung import compiled
 from rung.compile import compile_units
 from rung.load import BUILTIN_ROOTS, SHIPPED, builtin_unit, units_of
 from rung.resources import data_dir
-from rung.table import Table, dump, restore
+from rung.tablefile import lines_of, restore
 from rung.units import Unit, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from rung.table import Table
 
 ROOTS = frozenset({"rung", "rung_backends", "digits", "acme"})
 TEXT = """\
@@ -96,7 +98,7 @@ def test_the_file_is_json_and_says_what_it_was_made_from(here: Path) -> None:
     path, used, _ = written(here)
     data = json.loads(path.read_text(encoding="utf-8"))
     assert (data["rung"], data["sources"]) == (rung.__version__, stamp(used))
-    assert sorted(data) == ["format", "rung", "sha256", "sources", "table"]
+    assert sorted(data) == ["digest", "format", "rung", "sources", "table"]
 
 
 def test_manifests_may_have_moved(here: Path, tmp_path: Path) -> None:
@@ -155,15 +157,15 @@ def edited(find: bytes, put: bytes) -> Callable[[bytes], bytes]:
         (lambda data: data[: len(data) // 2], "is damaged"),
         (lambda data: data + b" ", "is damaged"),
         (edited(b"slow", b"fine"), "is damaged"),
-        (edited(b'"sha256": "', b'"sha256": "0'), "is damaged"),
-        (edited(b'"sha256"', b'"sha1"'), "is damaged"),
-        (edited(b'"format": 1', b'"format": 2'), "is stale"),
+        (edited(b'"digest": "', b'"digest": "0'), "is damaged"),
+        (edited(b'"digest"', b'"sha256"'), "is damaged"),
+        (edited(b'"format": 2', b'"format": 1'), "is of another version of rung"),
         (lambda data: data.replace(rung.__version__.encode(), b"0.0.1", 1), "is of another version of rung"),
         (lambda data: b"[]", "is damaged"),
         (lambda data: b"{}", "is damaged"),
         (lambda data: b"null", "is damaged"),
         (lambda data: b"[" * 100_000, "is damaged"),
-        (lambda data: b"\xff\xfe", "cannot be read"),
+        (lambda data: b"\xff\xfe", "is damaged"),
         (lambda data: data.replace(b"\n", b"\r\n"), "is damaged"),
     ],
     ids=[
@@ -193,10 +195,7 @@ def test_no_beginning_of_a_file_is_used(here: Path) -> None:
 )
 def test_a_whole_file_of_another_form_is_not_used(here: Path, body: str) -> None:
     path, used, _ = written(here)
-    data = json.loads(path.read_text(encoding="utf-8"))
-    data.pop("table")
-    data["sha256"] = compiled._digest(body)
-    path.write_text(json.dumps(data)[:-1] + compiled._BODY + body + "}\n", encoding="utf-8")
+    path.write_text(compiled._signed(body, stamp(used)), encoding="utf-8")
     assert compiled.fault(path, used) == "is damaged"
 
 
@@ -252,9 +251,8 @@ class TestLoading:
     def test_a_file_says_nothing_of_what_may_be_bound(self, here: Path) -> None:
         path, used, table = written(here)
         text = path.read_text(encoding="utf-8").replace("acme.kernels:step", "subprocess:getoutput")
-        head, _, body = text.removesuffix("}\n").partition(compiled._BODY)
-        forged = {**json.loads(head + "}"), "sha256": compiled._digest(body)}
-        path.write_text(json.dumps(forged)[:-1] + compiled._BODY + body + "}\n", encoding="utf-8")
+        _, _, body = text.removesuffix(compiled._END).partition(compiled._BODY)
+        path.write_text(compiled._signed(body, stamp(used)), encoding="utf-8")
         read = compiled.read(path, used)
         assert read is not None
         assert "subprocess" not in read.roots
@@ -273,7 +271,7 @@ class TestLoading:
 
 def test_data_that_is_no_table_raises_what_reading_expects() -> None:
     with pytest.raises(KeyError):
-        restore({}, [], frozenset())
+        restore(['{"entries":{},', "]}}"], [], frozenset())
 
 
 def test_the_file_form_holds_every_record_of_the_built_in_table() -> None:
@@ -283,4 +281,6 @@ def test_the_file_form_holds_every_record_of_the_built_in_table() -> None:
     for entries in (table.devices, table.ops, table.kinds, table.backends):
         places |= {e.where.path: (0, e.where.path.removeprefix("manifests/")) for e in entries.values()}
     places |= {w.path: (0, w.path.removeprefix("manifests/")) for w in table.named.values()}
-    assert same(restore(json.loads(json.dumps(dump(table, places))), ["manifests"], table.roots), table)
+    lines = list(lines_of(table, places))
+    assert same(restore(lines, ["manifests"], table.roots), table)
+    assert sorted(json.loads("".join(lines))) == ["components", "entries", "kernels", "ops", "predicates"]

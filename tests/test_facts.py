@@ -281,7 +281,7 @@ class TestSnapshot:
     def test_no_other_variable_is_in_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ACME_TOKEN", "secret")
         table = rung.load()
-        wanted = table.wanted()
+        wanted = table.wanted
         snapshot = rung.Platform.of("cpu", "generic", table=table).facts.snapshot(
             devices=["accel"], modules=[("numpy", "")], env=wanted.env
         )

@@ -61,7 +61,7 @@ class TestReplacing:
 
     def test_a_write_that_fails_leaves_the_old_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "a").write_bytes(b"1")
-        monkeypatch.setattr("rung.files.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+        monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
         with pytest.raises(OSError, match="disk full"):
             replace_file(tmp_path / "a", b"2")
         assert (tmp_path / "a").read_bytes() == b"1"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rung
+from rung import records
 from rung.cli import main
 from rung.cli.scaffold import Plan, files, plan, stub
 from rung.entries import Kind
@@ -391,7 +392,7 @@ def made(**changes: str) -> dict[str, str]:
     """Give the files of a backend for one op, changed as given."""
     table = rung.load()
     op = "flow_match_step"
-    record = replace(table.op(op), **changes)  # type: ignore[arg-type]
+    record = records.replace(table.op(op), **changes)  # type: ignore[arg-type]
     kinds = [Kind("vae", record.summary, record.where)]
     planned: Plan = plan(table, "acme", table.device("cpu"), None, "numpy", [table.op(op)], kinds)
     return dict(files(replace(planned, ops=(record,)), SCHEMA))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import platform
 import sys
 import threading
 import types
@@ -76,12 +75,13 @@ class TestRunLimited:
     def test_it_runs_in_a_daemon_thread_of_two_seconds(self) -> None:
         thread = run_limited(threading.current_thread, "looking")
         assert isinstance(thread, threading.Thread)
+        assert thread is not threading.current_thread()
         assert thread.daemon
-        assert thread.name == "rung probe: looking"
         assert LIMIT == 2.0
 
     def test_no_thread_to_be_had_is_unknown(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(threading.Thread, "start", lambda self: fails(RuntimeError("can't start new thread"))())
+        refused = fails(RuntimeError("can't start new thread"))
+        monkeypatch.setattr("rung.probes.start_new_thread", lambda *_: refused())
         assert run_limited(dict, "looking") == Unknown("looking could not be started: can't start new thread")
 
 
@@ -130,12 +130,14 @@ class TestModules:
         assert observer(limit=LIMIT).module("acme_lib", "") is True
 
     def test_a_finder_that_raises_is_unknown(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def find_spec(name: str) -> None:
-            raise PermissionError(13, "Permission denied")
+        class Finder:
+            @staticmethod
+            def find_spec(name: str, path: object) -> None:
+                raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr(importlib.util, "find_spec", find_spec)
-        assert observer(limit=LIMIT).module("numpy", "") == Unknown(
-            "looking for `numpy` raised PermissionError: [Errno 13] Permission denied"
+        monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
+        assert observer(limit=LIMIT).module("there_is_none", "") == Unknown(
+            "looking for `there_is_none` raised PermissionError: [Errno 13] Permission denied"
         )
 
     @pytest.mark.parametrize(
@@ -242,7 +244,7 @@ class TestThisMachine:
 
     @pytest.mark.parametrize(("written", "version"), [("3.12.1", "3.12.1"), ("3.12.1+", "3.12.1")])
     def test_pythons_version(self, monkeypatch: pytest.MonkeyPatch, written: str, version: str) -> None:
-        monkeypatch.setattr(platform, "python_version", lambda: written)
+        monkeypatch.setattr(sys, "version", f"{written} (main, Jan  1 2026, 00:00:00) [GCC 13.2.0]")
         assert observer().python() == version
 
     def test_flags_that_cannot_be_read_are_unknown(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import rung
+from rung import registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(sys.modules["rung.registry"], "_rows", [])
+    monkeypatch.setattr(registry, "_rows", [])
     table = rung.Platform.cpu().table
     yield
     sys.modules["rung.load"]._default = table  # type: ignore[attr-defined]

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -19,6 +18,7 @@ from calling import rung
 from rung.cli.findings import Report
 from rung.cli.report import FORMATS, render
 from rung.diagnostics import Problem, Where
+from rung.records import replace
 from rung.rulebook import rulebook
 
 if TYPE_CHECKING:

@@ -61,7 +61,7 @@ def _references() -> list[list[Any]]:
 
 
 def test_what_predicates_ask_for_and_nothing_else() -> None:
-    wanted = TABLE.wanted()
+    wanted = TABLE.wanted
     assert wanted.devices == tuple(sorted(TABLE.devices))
     assert ("torch", "") in wanted.modules
     assert ("numpy", "") in wanted.modules

@@ -1,6 +1,7 @@
 """rung: declarative dispatch for ML kernels and model components.
 
-Owns the public names. Importing it imports no array library, no YAML reader and no backend.
+Owns the public names. Importing it imports no array library, no YAML reader and no backend; what few programs use is
+imported when it is first asked for.
 """
 
 from __future__ import annotations
@@ -26,25 +27,30 @@ from rung.diagnostics import (
     UnknownTarget,
 )
 from rung.facts import DeviceFact, Facts, Unknown
-from rung.instance import ComponentSpec, ModelInstance
 from rung.load import load
-from rung.matrix import component_matrix, kernel_matrix
 from rung.platform import KernelTable, Platform, detect
-from rung.registry import (
-    COMPONENTS,
-    FLOW_MATCH_STEP,
-    FLOW_SDE_STEP,
-    KERNELS,
-    build_component,
-    ensure_backends_loaded,
-    register_component,
-    register_kernel,
-    resolve_kernel,
-    resolved_source,
-)
 from rung.resolve import Fall, Resolution, Rung
 from rung.resources import VERSION
 from rung.table import Table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rung.instance import ComponentSpec, ModelInstance
+    from rung.matrix import component_matrix, kernel_matrix
+    from rung.registry import (
+        COMPONENTS,
+        FLOW_MATCH_STEP,
+        FLOW_SDE_STEP,
+        KERNELS,
+        build_component,
+        ensure_backends_loaded,
+        register_component,
+        register_kernel,
+        resolve_kernel,
+        resolved_source,
+    )
 
 __version__ = VERSION
 
@@ -93,3 +99,27 @@ __all__ = [
     "resolve_kernel",
     "resolved_source",
 ]
+
+_LATER = {
+    "rung.instance": ("ComponentSpec", "ModelInstance"),
+    "rung.matrix": ("component_matrix", "kernel_matrix"),
+    "rung.registry": (
+        "COMPONENTS", "FLOW_MATCH_STEP", "FLOW_SDE_STEP", "KERNELS", "build_component", "ensure_backends_loaded",
+        "register_component", "register_kernel", "resolve_kernel", "resolved_source",
+    ),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    from sys import modules
+
+    module = next((module for module, names in _LATER.items() if name in names), None)
+    if module is None:
+        raise AttributeError(f"module `rung` has no `{name}`")
+    __import__(module)
+    found = globals()[name] = getattr(modules[module], name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

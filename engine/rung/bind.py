@@ -6,33 +6,30 @@ told to and nothing of rung's upper layers.
 
 from __future__ import annotations
 
-import functools
-import importlib.util
-import re
 import sys
-from typing import TYPE_CHECKING, Any
 
 from rung.diagnostics import BindError, closest
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+    from importlib.machinery import ModuleSpec
+    from typing import Any
 
-__all__ = ["LOCAL", "bind", "home", "is_installed", "parse", "provide", "root_of", "withdraw"]
+__all__ = ["LOCAL", "bind", "home", "is_installed", "parse", "provide", "root_of", "spec_of", "withdraw"]
 
 LOCAL = "local"
 """The root of paths that stand for objects registered from Python instead of importable ones."""
 
 _local: dict[str, Any] = {}
 
-_PATH = re.compile(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*):([A-Za-z][A-Za-z0-9_]*)", re.ASCII)
-
 
 def parse(path: str) -> tuple[str, str]:
     """Split `module:name`; raise ValueError when it is not one plain identifier after one colon."""
-    match = _PATH.fullmatch(path)
-    if match is None:
+    module, _, name = path.partition(":")
+    if not (path.isascii() and all(part.isidentifier() for part in (*module.split("."), name)) and name[0] != "_"):
         raise ValueError(f"`{path}` is not of the form `package.module:name` with one public name after the colon")
-    return match.group(1), match.group(2)
+    return module, name
 
 
 def root_of(path: str) -> str:
@@ -42,7 +39,8 @@ def root_of(path: str) -> str:
 
 def home(found: object) -> str:
     """Give the module an object says it lives in: its own, else its type's; of a partial, its function's."""
-    while isinstance(found, functools.partial):
+    partial = getattr(sys.modules.get("functools"), "partial", ())  # where nobody imported it, this is none
+    while isinstance(found, partial):
         found = found.func
     module = getattr(found, "__module__", None)
     return module if isinstance(module, str) else type(found).__module__
@@ -63,13 +61,30 @@ def withdraw(paths: Iterable[str]) -> None:
         _local.pop(path, None)
 
 
+def spec_of(name: str) -> ModuleSpec | None:
+    """Find a top-level module without importing it, None where there is none.
+
+    It asks the finders as `importlib.util.find_spec` does, which takes longer to import than anything is to find.
+    Raise ValueError for one that is imported and was made by hand, without a spec.
+    """
+    if name in sys.modules:
+        known = sys.modules[name]
+        spec: ModuleSpec | None = getattr(known, "__spec__", None)
+        if spec is None and known is not None:  # None stands for a module that somebody blocked
+            raise ValueError(f"{name}.__spec__ is not set")
+        return spec
+    finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+    found = (find(name, None) for find in finders if find is not None)
+    return next((spec for spec in found if spec is not None), None)
+
+
 def is_installed(path: str) -> bool:
     """Say whether the top-level package of a path is there. Imports nothing, and says yes when it cannot tell."""
     root = root_of(path)
     if root in sys.modules or root == LOCAL:
         return sys.modules.get(root, path) is not None
     try:
-        return importlib.util.find_spec(root) is not None
+        return spec_of(root) is not None
     except Exception:
         return True
 
@@ -90,7 +105,8 @@ def bind(path: str, roots: Collection[str]) -> Any:
     if root not in roots:
         raise BindError(f"package `{root}` is not allowed: pass allow=[{root!r}] where the manifest is loaded")
     try:
-        module = importlib.import_module(module_name)
+        __import__(module_name)
+        module = sys.modules[module_name]
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # an import may raise anything, and a broken rung must not end the program

@@ -15,7 +15,7 @@ from rung.manifest import Manifests, collector_paused, merge
 from rung.predicates import describe
 from rung.rules import check
 from rung.rules.safety import paths
-from rung.table import Table
+from rung.table import Table, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,6 +76,7 @@ def compile_manifests(whole: Manifests) -> Table:
         named={name: entry.where for name, entry in sorted(whole.predicates.items())},
         kernels={name: tuple(sorted(cells, key=lambda c: c.id)) for name, cells in kernels.items()},
         components={name: tuple(sorted(cells, key=lambda c: c.id)) for name, cells in components.items()},
+        wanted=Wanted.by(whole.device_records.values(), pool.values()),
         roots=frozenset(allowed),
     )
 

@@ -7,55 +7,59 @@ as far as the manifests are: what it may bind is said by whoever loads it.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from typing import TYPE_CHECKING, Any, Final
+import os
 
+from rung.cache import MAX_BYTES
 from rung.files import read_regular, replace_file
+from rung.plainjson import loads
 from rung.resources import VERSION
-from rung.table import FORMAT, dump, restore
-from rung.units import manifest_files, stamp
+from rung.tablefile import FORMAT, lines_of, restore
+from rung.units import digest, manifest_files, stamp
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
+    from typing import Final
 
     from rung.table import Table
     from rung.units import Unit
 
 __all__ = ["fault", "read", "text_of", "write"]
 
-_BODY: Final = ',\n"table":'
+_BODY: Final = ',\n"table":\n'
 """Stands between the head, which says what the table was made from, and the table."""
-MAX_BYTES: Final = 1 << 30
+_END: Final = "\n}\n"
 
 
 def text_of(table: Table, units: Sequence[Unit], sources: str) -> str:
     """Give what a file holds of a table that was made from `units` when `stamp` said `sources` of them."""
     places = {shown: _place(unit, number, shown) for number, unit in reversed([*enumerate(units)])
               for _, shown in manifest_files(unit)}  # fmt: skip
-    body = json.dumps(dump(table, places), separators=(",", ":"))
-    head = {**_head(sources), "sha256": _digest(body)}
-    return json.dumps(head)[:-1] + _BODY + body + "}\n"
+    return _signed("\n".join(lines_of(table, places)), sources)
 
 
-def write(path: Path, text: str) -> None:
+def _signed(body: str, sources: str) -> str:
+    head = f'{{"rung": "{VERSION}", "format": {FORMAT}, "sources": "{sources}", "digest": "{digest(body.encode())}"'
+    return head + _BODY + body + _END
+
+
+def write(path: str | os.PathLike[str], text: str) -> None:
     """Put a table in the place of a file, as a whole or not at all.
 
     Raise OSError, also where it would replace a file of another kind.
     """
-    if path.exists() and not read_regular(path, MAX_BYTES).startswith(b'{"rung": '):
+    if os.path.exists(path) and not read_regular(path, MAX_BYTES).startswith(b'{"rung": '):
         raise OSError(f"{path} is no compiled table: it is not replaced")
     replace_file(path, text.encode())
 
 
-def read(path: Path, units: Sequence[Unit]) -> Table | None:
+def read(path: str | os.PathLike[str], units: Sequence[Unit]) -> Table | None:
     """Give the table in a file, None when there is none that was made from what `units` hold now."""
     found = _open(path, units)
     return None if isinstance(found, str) else found
 
 
-def fault(path: Path, units: Sequence[Unit], table: Table | None = None) -> str:
+def fault(path: str | os.PathLike[str], units: Sequence[Unit], table: Table | None = None) -> str:
     """Say why a file cannot be used for these units, "" when it can; with `table`, also why it is not that one."""
     found = _open(path, units)
     if isinstance(found, str) or table is None:
@@ -64,33 +68,25 @@ def fault(path: Path, units: Sequence[Unit], table: Table | None = None) -> str:
     return "" if same else "is not what the manifests compile to"
 
 
-def _open(path: Path, units: Sequence[Unit]) -> Table | str:
+def _open(path: str | os.PathLike[str], units: Sequence[Unit]) -> Table | str:
     try:
-        text = read_regular(path, MAX_BYTES).decode()
-    except (OSError, UnicodeDecodeError) as error:
+        data = read_regular(path, MAX_BYTES)
+    except OSError as error:
         return "is missing" if isinstance(error, FileNotFoundError) else "cannot be read"
     try:
-        written, _, body = text.removesuffix("}\n").partition(_BODY)
-        head: dict[str, Any] = json.loads(written + "}")
-        if head.pop("sha256") != _digest(body):
+        written, _, body = data.removesuffix(_END.encode()).partition(_BODY.encode())
+        head = loads(written.decode() + "}")
+        if head["digest"] != digest(body):
             return "is damaged"
+        if (head["rung"], head["format"]) != (VERSION, FORMAT):
+            return "is of another version of rung"
         sources = stamp(units)
-        if not sources:
-            return "says nothing: a manifest cannot be read"
-        if head != _head(sources):
-            return "is of another version of rung" if head.get("rung") != VERSION else "is stale"
+        if head["sources"] != sources:
+            return "is stale" if sources else "says nothing: a manifest cannot be read"
         roots = frozenset(root for unit in units for root in unit.roots or ())
-        return restore(json.loads(body), [unit.shown for unit in units], roots)
+        return restore(body.decode().split("\n"), [unit.shown for unit in units], roots)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         return "is damaged"
-
-
-def _head(sources: str) -> dict[str, Any]:
-    return {"rung": VERSION, "format": FORMAT, "sources": sources}
-
-
-def _digest(body: str) -> str:
-    return hashlib.sha256(body.encode()).hexdigest()
 
 
 def _place(unit: Unit, number: int, shown: str) -> tuple[int, str]:

@@ -7,16 +7,13 @@ nothing of manifests, devices or ops, and prints nothing.
 from __future__ import annotations
 
 import sys
-import warnings
-from bisect import bisect_left
-from dataclasses import dataclass, field
-from functools import lru_cache
-from heapq import nsmallest
-from typing import TYPE_CHECKING, Final
 
+from rung.records import record
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import Literal
+    from typing import Final, Literal
 
 __all__ = [
     "BindError",
@@ -43,6 +40,7 @@ __all__ = [
     "Where",
     "closest",
     "did_you_mean",
+    "log",
     "printable",
     "severity_of",
     "shorten",
@@ -54,15 +52,9 @@ _WARNINGS: Final = frozenset({"RG402", "RG403", "RG508", "RG603", "RG901", "RG90
 """The codes that leave a manifest usable."""
 _WIDTH: Final = 160
 """Characters of a source line that a report shows at most."""
-_MANY: Final = 2000
-"""Legal names among which a close one is looked for at most."""
-_EACH: Final = 64
-"""Legal names that are compared one by one; of more than that, only those that start or end most like the name."""
-_COMPARED: Final = 8_000
-"""Pairs of characters up to which names are compared by the slower measure."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@record
 class Where:
     """A place in a text file: 1-based lines and columns, the end exclusive; no end where a whole file is meant."""
 
@@ -75,8 +67,19 @@ class Where:
     def __str__(self) -> str:
         return f"{printable(self.path)}:{self.line}"
 
+    def __lt__(self, other: Where) -> bool:
+        return self.in_order < other.in_order
 
-@dataclass(frozen=True, slots=True)
+    def __le__(self, other: Where) -> bool:
+        return self.in_order <= other.in_order
+
+    @property
+    def in_order(self) -> tuple[str, int, int, int, int]:
+        """File, line, column and end, by which places compare."""
+        return (self.path, self.line, self.column, self.end_line, self.end_column)
+
+
+@record
 class Edit:
     """A repair of a text: what lies at `where` becomes `text`. `what` says in words what it does."""
 
@@ -90,7 +93,7 @@ def severity_of(code: str) -> Literal["error", "warning"]:
     return "warning" if code in _WARNINGS else "error"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Problem:
     """One finding: a rule code, a place, what is wrong, and what to do about it.
 
@@ -151,11 +154,13 @@ def _excerpt(where: Where, line: str) -> Iterator[str]:
     yield f"{' ' * len(gutter)} | {' ' * len(before)}{'^' * max(1, len(marked))}"
 
 
-@dataclass(slots=True)
 class Problems:
     """A collector: every phase adds to it and goes on, so that one run reports everything."""
 
-    found: list[Problem] = field(default_factory=list)
+    __slots__ = ("found",)
+
+    def __init__(self, found: list[Problem] | None = None) -> None:
+        self.found = [] if found is None else found
 
     def add(
         self,
@@ -274,12 +279,21 @@ class FallbackWarning(RungWarning):
 
 def warn(message: str, category: type[RungWarning] = RungWarning) -> None:
     """Warn at the first frame outside this package, so that the warning points at the caller's line."""
+    import warnings
+
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "rung":
         frame = frame.f_back
         level += 1
     shown = "\n".join(printable(line) for line in message.split("\n"))
     warnings.warn(shown, category, stacklevel=level)
+
+
+def log(message: str) -> None:
+    """Log a line at INFO. Where nobody has imported logging, nobody has asked for such lines, and there is none."""
+    logging = sys.modules.get("logging")
+    if logging is not None:
+        logging.getLogger("rung").info(message)
 
 
 def printable(text: str) -> str:
@@ -299,86 +313,15 @@ def shorten(text: str, limit: int = 40) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def _distance(a: str, b: str, limit: int) -> int:
-    """Optimal string alignment distance (a swap of neighbours counts one), or `limit` + 1 when beyond."""
-    if abs(len(a) - len(b)) > limit:
-        return limit + 1
-    start = _shared(a, b)
-    a, b = a[start:], b[start:]
-    end = _shared(a[::-1], b[::-1])
-    a, b = a[: len(a) - end], b[: len(b) - end]
-    before: list[int] = []
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        before, last, row = row, before, [i] + [limit + 1] * len(b)
-        for j in range(max(1, i - limit), min(len(b), i + limit) + 1):  # beyond, it is more than the limit
-            y = b[j - 1]
-            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
-            if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
-                cost = min(cost, last[j - 2] + 1)
-            row[j] = cost
-        if min(row) > limit:
-            return limit + 1
-    return min(row[-1], limit + 1)
-
-
-def _shared(a: str, b: str) -> int:
-    """Count the characters two texts start with in common."""
-    pairs = zip(a, b, strict=False)
-    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
-
-
 def closest(name: str, legal: Iterable[str]) -> str | None:
-    """Give the legal name most like `name`: within edit distance 2, else similarity 0.6, else None."""
-    names = frozenset(legal)
-    return _closest(name, names) if len(names) <= _MANY else None
+    """Give the legal name most like `name`, None when none is; see `rung.names`, which few programs need."""
+    from rung.names import closest
 
-
-@lru_cache(maxsize=64)
-def _closest(name: str, legal: frozenset[str]) -> str | None:
-    folded = name.casefold()
-    names = sorted(legal) if len(legal) <= _EACH else _alike(folded, *_in_order(legal))
-    limit = min(2, max(1, len(name) // 2))
-    # Among equally close names the one that starts alike: `sm_9` was going to be `sm_90`, not `sm_89`.
-    ranked = [(_distance(folded, n.casefold(), 2), -_shared(folded, n.casefold()), n) for n in names]
-    near = [entry for entry in ranked if entry[0] <= limit]
-    if near:
-        return min(near)[2]
-    if len(name) * sum(map(len, names)) > _COMPARED:
-        return None
-    from difflib import get_close_matches
-
-    found = get_close_matches(name, names, n=1, cutoff=0.6)
-    return found[0] if found else None
-
-
-@lru_cache(maxsize=4)
-def _in_order(legal: frozenset[str]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Give legal names in the order of their folded texts, and of those texts read backwards."""
-    return sorted((n.casefold(), n) for n in legal), sorted((n.casefold()[::-1], n) for n in legal)
-
-
-def _alike(folded: str, forward: list[tuple[str, str]], backward: list[tuple[str, str]]) -> list[str]:
-    """Give, in order, the names that stand around a text in either order."""
-    found: set[str] = set()
-    for text, ordered in ((folded, forward), (folded[::-1], backward)):
-        at = bisect_left(ordered, (text, ""))
-        found.update(name for _, name in ordered[max(0, at - _EACH // 8) : at + _EACH // 8])
-    return sorted(found)
+    return closest(name, legal)
 
 
 def did_you_mean(name: str, legal: Iterable[str]) -> str:
-    """Give a hint: the closest legal name, else up to eight legal ones."""
-    names = frozenset(legal)
-    near = closest(name, names)
-    if near is not None:
-        return f"did you mean `{near}`?"
-    if not names:
-        return "none is declared"
-    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    return "known: " + ", ".join(f"`{n}`" for n in _first(names)) + more
+    """Give a hint: the closest legal name, else up to eight legal ones; see `rung.names`."""
+    from rung.names import did_you_mean
 
-
-@lru_cache(maxsize=1)
-def _first(names: frozenset[str]) -> list[str]:
-    return nsmallest(8, names)
+    return did_you_mean(name, legal)

@@ -6,11 +6,12 @@ declares carries the place it was declared at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from rung.records import field, record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Any, Final, TypeAlias
 
     from rung.diagnostics import Where
 
@@ -51,7 +52,7 @@ AXES: Final = ("device", "arch", "variant", "arrays", "degraded", "reference", "
 Value: TypeAlias = "str | tuple[str, ...]"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Arch:
     """What a device's hardware can be; `runs` are the older plain targets it executes, nearest first."""
 
@@ -59,7 +60,7 @@ class Arch:
     runs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target:
     """What code can be built for beyond the archs: exactly one arch (`only`) or a family of them."""
 
@@ -68,7 +69,7 @@ class Target:
     family: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pattern:
     """How the name of an undeclared arch is recognised: a prefix, then decimal or hex digits."""
 
@@ -76,7 +77,7 @@ class Pattern:
     hex: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Jit:
     """Portable intermediate code: targets start with `prefix`; `rule` is `at_least` or `any`."""
 
@@ -84,7 +85,7 @@ class Jit:
     rule: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Device:
     """A device family with its arch lattice."""
 
@@ -108,7 +109,7 @@ def cell_id(backend: str, serves: str, device: str, arch: str | None, variant: s
     return f"{backend}/{serves}@{device}#{variant}" if arch is None else f"{backend}/{serves}@{device}.{arch}#{variant}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cell:
     """One row of the matrix: which implementation serves what, where, and under which conditions.
 
@@ -138,7 +139,7 @@ class Cell:
         return self.backend == REFERENCE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Backend:
     """A bundle of implementations: one manifest file plus one Python package."""
 
@@ -148,7 +149,7 @@ class Backend:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Op:
     """A named contract. `variants` are the declared chains; `tolerance` is keyed by dtype."""
 
@@ -162,7 +163,7 @@ class Op:
     variants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kind:
     """A kind of component, and what callers may rely on."""
 
@@ -171,7 +172,7 @@ class Kind:
     where: Where
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Profile:
     """A policy: the order of detection, what each kind of fall does, and replaced variant chains."""
 
@@ -182,7 +183,7 @@ class Profile:
     chains: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Expression:
     """A node: `all`, `any` or `not` over `terms`, or the atom named by `key` with its `args`."""
 
@@ -214,7 +215,7 @@ class Expression:
             yield self
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LocalRow:
     """A row registered from Python: `kernels` or `components`, op or kind, the row, the caller's place.
 

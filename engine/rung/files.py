@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
-from contextlib import suppress
-from pathlib import Path
 
 __all__ = ["read_regular", "replace_file"]
 
@@ -36,11 +33,16 @@ def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
         return data
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: str | os.PathLike[str], data: bytes, *, durable: bool = True) -> None:
     """Put bytes in the place of a file, which keeps its mode and, where that is allowed, its owner. Raise OSError.
 
-    A link is replaced, not followed. Folders that are missing are made.
+    A link is replaced, not followed. Folders that are missing are made. What is `durable` outlives a loss of power.
     """
+    import tempfile
+    from contextlib import suppress
+    from pathlib import Path
+
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     kept = None
     with suppress(FileNotFoundError):
@@ -51,7 +53,8 @@ def replace_file(path: Path, data: bytes) -> None:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
-            os.fsync(stream.fileno())
+            if durable:
+                os.fsync(stream.fileno())
         if kept is not None and stat.S_ISREG(kept.st_mode):
             if hasattr(os, "chown"):
                 with suppress(OSError):

@@ -5,22 +5,23 @@ Owns `ComponentSpec` and `ModelInstance`. Which builder serves a component is th
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from _thread import RLock
 
 from rung.diagnostics import did_you_mean
 from rung.entries import DEFAULT
+from rung.records import field, record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
     from rung.platform import Platform
 
 __all__ = ["ComponentSpec", "ModelInstance"]
 
 
-@dataclass(frozen=True)
+@record
 class ComponentSpec:
     """A component of a model: its id there, its kind in the manifests, and the builder of last resort.
 
@@ -53,7 +54,7 @@ class ModelInstance:
             self.specs[spec.id] = spec
         self._built: dict[tuple[str, str], Any] = {}
         self._building: list[tuple[str, str]] = []  # by the thread that holds the lock, outermost first
-        self._lock = threading.RLock()
+        self._lock = RLock()
 
     def component(self, id: str, variant: str = DEFAULT) -> Any:  # noqa: A002 - the API's name
         """Give a component, built once per (id, variant) even when several threads ask.

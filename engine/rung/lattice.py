@@ -6,15 +6,14 @@ never a machine. Nothing is inferred from number order except where a `jit` rule
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
 from rung.diagnostics import UnknownArch, UnknownTarget, did_you_mean
 from rung.entries import GENERIC, Device, Jit, Pattern, Target
+from rung.records import record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Final
 
 __all__ = [
     "Fit",
@@ -33,10 +32,11 @@ __all__ = [
 
 # Groups of closeness, best first.
 _SPECIFIC, _FAMILY, _OWN, _OLDER, _JIT, _PORTABLE, _GENERIC = range(7)
+_DIGITS: Final = "0123456789abcdef"
 _ARTIFACT_ORDER: Final = {"native": 0, "ptx": 0, "source": 1, "python": 2}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fit:
     """The answer for one (target, artifact, arch): whether it runs, why, and its sort key (smaller is closer)."""
 
@@ -45,7 +45,7 @@ class Fit:
     closeness: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Step:
     """One line of a printed ladder."""
 
@@ -68,9 +68,9 @@ def number(pattern: Pattern | None, name: str) -> int | None:
         return None
     rest = name[len(pattern.prefix) :]
     if pattern.hex:
-        return int(rest, 16) if re.fullmatch(r"[1-9][0-9a-f]{2,}", rest) else None
-    match = re.fullmatch(r"([1-9][0-9]*)[a-z]?", rest)
-    return int(match.group(1)) if match else None
+        return int(rest, 16) if len(rest) > 2 and rest[0] in _DIGITS[1:10] and not rest.strip(_DIGITS) else None
+    digits = rest[:-1] if rest[-1:].isascii() and rest[-1:].islower() else rest
+    return int(digits) if digits[:1] in _DIGITS[1:10] and digits.isascii() and digits.isdecimal() else None
 
 
 def spell(name: str) -> str:

@@ -7,26 +7,26 @@ half, which is imported inside functions only.
 from __future__ import annotations
 
 import os
-import threading
-from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from _thread import allocate_lock
 
-from rung.diagnostics import ManifestError, Problem, Problems, closest, did_you_mean, warn
-from rung.resources import data_dir
+from rung import cache
+from rung.compiled import fault, read, text_of
+from rung.diagnostics import ManifestError, Problem, Problems, closest, did_you_mean, log, warn
+from rung.installed import plugins
+from rung.resources import VERSION, data_path
+from rung.units import Unit, digest, manifest_files, stamp
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from importlib.metadata import Distribution, EntryPoint
+    from collections.abc import Iterable
+    from typing import Final
 
     from rung.entries import LocalRow
     from rung.facts import Facts
     from rung.table import Table
-    from rung.units import Unit
 
 __all__ = [
     "BUILTIN_ROOTS",
-    "ENTRY_POINT_GROUP",
     "VARIABLES",
     "builtin_unit",
     "default_table",
@@ -42,54 +42,55 @@ __all__ = [
 BUILTIN_ROOTS: Final = frozenset({"rung", "rung_backends"})
 SHIPPED: Final = "table.json"
 """The compiled table of the built-in manifests, which lies beside them."""
-ENTRY_POINT_GROUP: Final = "rung.manifests"
-VARIABLES: Final = ("RUNG_DISABLE", "RUNG_PLUGINS", "RUNG_PROFILE")
+VARIABLES: Final = ("RUNG_CACHE", "RUNG_CACHE_DIR", "RUNG_DISABLE", "RUNG_PLUGINS", "RUNG_PROFILE")
 """The environment variables rung reads."""
 
 _default: Table | None = None
 _units: list[Unit] = []
-_publish = threading.Lock()
+_publish = allocate_lock()
 
 
-def builtin_unit(base: Path | None = None) -> Unit:
+def builtin_unit(base: str | os.PathLike[str] | None = None) -> Unit:
     """Give the unit of the manifests rung ships, shown relative to `base` (by default the working directory)."""
-    from rung.units import Unit
-
-    path = data_dir("manifests")
-    shown = _shown(path, base)
-    return Unit(path, shown if shown else "manifests", BUILTIN_ROOTS, "rung's own manifests")
+    path = data_path("manifests")
+    return Unit(path, _shown(path, base), BUILTIN_ROOTS, "rung's own manifests")
 
 
-def _shown(path: Path, base: Path | None = None) -> str:
+def _shown(path: str, base: str | os.PathLike[str] | None = None) -> str:
     """Show a path relative to `base`, or the working directory, where it lies below it, `/` between its parts."""
-    try:
-        return path.resolve().relative_to((base or Path.cwd()).resolve()).as_posix()
-    except ValueError:
-        return path.as_posix()
+    whole, above = os.path.realpath(path), os.path.realpath(base or os.curdir)
+    if os.path.normcase(whole) == os.path.normcase(above):
+        return "."
+    inside = os.path.normcase(whole).startswith(os.path.normcase(os.path.join(above, "")))
+    return (whole[len(os.path.join(above, "")) :] if inside else path).replace(os.sep, "/")
 
 
 def units_of(
-    paths: Iterable[str | os.PathLike[str]], roots: frozenset[str] | None, base: Path | None = None
+    paths: Iterable[str | os.PathLike[str]],
+    roots: frozenset[str] | None,
+    base: str | os.PathLike[str] | None = None,
 ) -> list[Unit]:
     """Give the units of paths a caller names, shown relative to `base` (by default the working directory).
 
     Raise ManifestError for a path that does not exist or holds no manifest.
     """
-    from rung.units import Unit, manifest_files
-
     out: list[Unit] = []
     for given in paths:
-        path = Path(given)
-        if not path.exists():
+        path = os.path.normpath(os.fspath(given)) if os.fspath(given) else os.curdir
+        if not os.path.exists(path):
             raise ManifestError([Problem("RG001", None, f"no such file or directory: {given}")])
         unit = Unit(path, _shown(path, base), roots, f"the manifests in {_shown(path, base)}")
         problems = Problems()
         if not manifest_files(unit, problems):
             hint = "a manifest is a file ending in .yaml or .yml"
             raise ManifestError([*problems] or [Problem("RG001", None, f"no manifest in {given}", hint)])
-        if not any(unit.path.resolve() == other.path.resolve() for other in out):
+        if not any(_is_same(unit, other) for other in out):
             out.append(unit)
     return out
+
+
+def _is_same(unit: Unit, other: Unit) -> bool:
+    return os.path.realpath(unit.place) == os.path.realpath(other.place)
 
 
 def load(
@@ -109,28 +110,39 @@ def load(
     own = builtin_unit()
     allowed = frozenset([allow] if isinstance(allow, str) else allow)
     units = units_of(named, BUILTIN_ROOTS | allowed)
-    if builtin and not any(unit.path.resolve() == own.path.resolve() for unit in units):
+    if builtin and not any(_is_same(unit, own) for unit in units):
         units.insert(0, own)
-    return _table_of(units, None if compiled is None else Path(compiled))
+    if compiled is None:
+        return _table_of(units)
+    table = read(compiled, units)
+    if table is None:
+        log(f"{os.fspath(compiled)} {fault(compiled, units)}: the manifests are compiled again")
+    return table or _table_of(units)
 
 
-def _table_of(units: list[Unit], compiled: Path | None = None) -> Table:
-    """Give the table of units: the one that was compiled before if it is fresh, else made anew."""
-    from rung.compiled import fault, read
-
-    own = builtin_unit()
-    if compiled is None and [unit.path for unit in units] == [own.path]:
-        compiled = own.path / SHIPPED
-    table = read(compiled, units) if compiled is not None else None
-    if table is not None:
-        return table
-    if compiled is not None and compiled != own.path / SHIPPED:
-        import logging
-
-        logging.getLogger("rung").info("%s %s: the manifests are compiled again", compiled, fault(compiled, units))
+def _table_of(units: list[Unit]) -> Table:
+    """Give the table of units: as it was shipped or kept if that is fresh, else made anew, and kept."""
+    own = data_path("manifests")
+    shipped = os.path.join(own, SHIPPED) if [unit.place for unit in units] == [own] else ""
+    folder = cache.directory()
+    kept = os.path.join(folder, _name_of(units)) if folder is not None else ""
+    for path in (shipped, kept):
+        table = read(path, units) if path else None
+        if table is not None:
+            return table
     from rung.compile import compile_units
 
-    return compile_units(units)
+    before = stamp(units)
+    table = compile_units(units)
+    if kept and before and stamp(units) == before:  # else nobody knows what was compiled
+        cache.keep(_name_of(units), text_of(table, units, before).encode())
+    return table
+
+
+def _name_of(units: Iterable[Unit]) -> str:
+    """Give the name of a file of the cache: another one for other units, packages they may bind, or another rung."""
+    said = [(os.path.abspath(unit.place), sorted(unit.roots or ())) for unit in units]
+    return f"table-{digest(repr((VERSION, said)).encode())[:32]}.json"
 
 
 def default_table() -> Table:
@@ -187,74 +199,18 @@ def _lies_in(problem: Problem, unit: Unit) -> bool:
 def plugin_units() -> list[tuple[str, Unit]]:
     """Give installed plugins as (distribution, unit), sorted, without importing any of them.
 
-    An entry point in the group `rung.manifests` names `package:directory`. What it may bind is its own
-    distribution's top-level packages. `RUNG_PLUGINS=off` gives none.
+    `RUNG_PLUGINS=off` gives none.
     """
-    if os.environ.get("RUNG_PLUGINS", "").strip().lower() in ("off", "0", "false", "no"):
-        return []
-    from importlib.metadata import entry_points
-
-    from rung.units import Unit
-
     out: list[tuple[str, Unit]] = []
-    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_point_key):
-        owner = point.dist.name if point.dist is not None else point.name
-        directory = _directory_of(point)
-        if directory is None:
-            package, _, inner = point.value.partition(":")
-            message = f"the manifests of `{owner}` are left out: package `{package}` has no directory `{inner}`"
-            warn(message)
+    for plugin in () if cache.is_off("RUNG_PLUGINS") else plugins():
+        if plugin.directory is None:
+            package, _, inner = plugin.value.partition(":")
+            warn(f"the manifests of `{plugin.owner}` are left out: package `{package}` has no directory `{inner}`")
             continue
-        unit = Unit(directory, _shown(directory), _packages_of(point), f"the plugin `{owner}`")
-        if not any(unit.path == other.path for _, other in out):
-            out.append((owner, unit))
+        shown, label = _shown(plugin.directory), f"the plugin `{plugin.owner}`"
+        if not any(unit.place == plugin.directory for _, unit in out):
+            out.append((plugin.owner, Unit(plugin.directory, shown, frozenset(plugin.roots), label)))
     return out
-
-
-def _point_key(point: EntryPoint) -> tuple[str, str, str]:
-    return (point.dist.name if point.dist is not None else "", point.name, point.value)
-
-
-def _directory_of(point: EntryPoint) -> Path | None:
-    """Find `package:directory` by path, in what the distribution installed; nothing is imported.
-
-    An editable installation ships no files: only there is the top-level package looked up as an import would.
-    """
-    from importlib.util import find_spec
-
-    package, _, directory = point.value.partition(":")
-    top, *inner = package.strip().split(".")
-    places = [Path(str(point.dist.locate_file(top)))] if point.dist is not None else []
-    if not any(place.is_dir() for place in places):
-        try:
-            spec = find_spec(top)
-        except (ImportError, ValueError):
-            return None
-        places = [Path(place) for place in (spec.submodule_search_locations if spec is not None else None) or ()]
-    for place in places:
-        base = place.joinpath(*inner).resolve()
-        path = base.joinpath(directory.strip()).resolve()
-        if path.is_dir() and path.is_relative_to(base):
-            return path
-    return None
-
-
-def _packages_of(point: EntryPoint) -> frozenset[str]:
-    """Give the top-level packages a plugin's manifests may bind: those its distribution ships."""
-    own = {point.value.partition(":")[0].strip().partition(".")[0]}
-    return frozenset(own | set(_top_levels(point.dist)))
-
-
-def _top_levels(dist: Distribution | None) -> Iterator[str]:
-    if dist is None:
-        return
-    yield from (dist.read_text("top_level.txt") or "").split()
-    for file in dist.files or ():
-        top = file.parts[0]
-        if len(file.parts) > 1 and top.isidentifier():
-            yield top
-        elif len(file.parts) == 1 and file.suffix == ".py":
-            yield file.stem
 
 
 _warned: set[str] = set()
@@ -269,6 +225,11 @@ def disabled_globs(facts: Facts) -> tuple[str, ...]:
 
 def warn_idle_globs(table: Table, globs: Iterable[str]) -> None:
     """Warn once about each glob of RUNG_DISABLE that no cell's id matches: it is probably misspelt."""
+    globs = [glob for glob in globs if glob not in _warned]
+    if not globs:
+        return
+    from fnmatch import fnmatchcase
+
     for glob in globs:
         if glob not in _warned and not any(fnmatchcase(c.id, glob) for c in table.cells() if not c.is_reference):
             _warned.add(glob)

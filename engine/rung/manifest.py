@@ -337,9 +337,9 @@ def merge(
         listed = manifest_files(unit, whole.problems)
         if len(whole.problems) > faults:
             whole.mentioned = None
-        fresh: dict[Path, tuple[Path, str]] = {}
+        fresh: dict[Path, tuple[str, str]] = {}
         for path, shown in listed:
-            resolved = path.resolve()
+            resolved = Path(path).resolve()
             if resolved not in taken:
                 fresh.setdefault(resolved, (path, shown))
         count = len(taken) + len(fresh)

@@ -6,8 +6,6 @@ implementation.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from rung import lattice
 from rung.entries import DEFAULT, GENERIC, Cell
 from rung.facts import Unknown
@@ -16,8 +14,10 @@ from rung.platform import live_facts_of
 from rung.predicates import NO, UNKNOWN, YES, Verdict
 from rung.resolve import Context
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from rung.facts import Facts
     from rung.table import Table

@@ -10,14 +10,10 @@ only the thread that published logs or warns.
 from __future__ import annotations
 
 import os
-import threading
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, cast
+from _thread import allocate_lock
 
 from rung import lattice, probes
 from rung.bind import bind as rung_bind
-from rung.bridge import bridge
 from rung.diagnostics import (
     DeviceNotFound,
     FallbackWarning,
@@ -28,6 +24,7 @@ from rung.diagnostics import (
     UnknownArrays,
     UnknownPredicate,
     did_you_mean,
+    log,
     printable,
     warn,
 )
@@ -35,19 +32,26 @@ from rung.entries import ARRAYS, DEFAULT, GENERIC, Cell
 from rung.facts import Facts, Unknown
 from rung.load import default_table, disabled_globs, warn_idle_globs, warn_unknown_variables
 from rung.predicates import NO, UNKNOWN, YES
+from rung.records import replace
 from rung.resolve import Context, Fall, Resolution, crosses, own_arch, walk
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping
+    from typing import Any, Final, NoReturn, Protocol
 
     from rung.entries import Profile
     from rung.facts import DeviceFact
     from rung.table import Table
 
+    _KernelDict = dict[str, Any]
+else:
+    Protocol, _KernelDict = object, dict
+
 __all__ = ["Buildable", "KernelTable", "Platform", "detect", "live_facts_of"]
 
 _CPU: Final = "cpu"
-_lock = threading.Lock()
+_lock = allocate_lock()
 
 
 def live_facts_of(table: Table) -> Facts:
@@ -59,11 +63,13 @@ def live_facts_of(table: Table) -> Facts:
     return found
 
 
-def _bind_kernel(context: Context, cell: Cell) -> Callable[..., Any]:
+def _bind_kernel(context: Context, cell: Cell) -> Any:
     function = rung_bind(cell.impl, context.table.roots)
     # numpy arrays are in host memory whatever the device is called: between two such cells nothing moves.
     if not crosses(context, cell) or (cell.arrays == "numpy" and context.arrays == "numpy"):
-        return cast("Callable[..., Any]", function)
+        return function
+    from rung.bridge import bridge
+
     return bridge(function, cell.arrays, _torch_device(context, cell.device) if cell.arrays == "torch" else None)
 
 
@@ -86,7 +92,7 @@ class Buildable(Protocol):
         """The builder of last resort, called with the instance."""
 
 
-class KernelTable(dict[str, Any]):
+class KernelTable(_KernelDict):
     """The kernels of one platform: `kernels["op"]`, `kernels.op`, `kernels.get(op, variant)`.
 
     A dict of what has been resolved so far, filled at the first use of each op. The values are the
@@ -171,8 +177,7 @@ class KernelTable(dict[str, Any]):
         context.table.op(op)
         _refuse_foreign(context, op)
         if required:
-            strict = replace(context.profile, name="strict", fall=context.table.profile("strict").fall)
-            context = replace(context, profile=strict)
+            context = context.under(replace(context.profile, name="strict", fall=context.table.profile("strict").fall))
         outcome, bound = walk(context, op, variant, required=required, bind=self._bind)
         if outcome.cell is None:
             raise FallError(_refusal(outcome, context.table.kernels[op]))
@@ -227,13 +232,12 @@ def _refusal(outcome: Resolution, cells: Iterable[Cell]) -> str:
 
 def _announce(outcome: Resolution) -> None:
     """Log the resolution in one line, with the falls to be noted, and warn once of those to be warned of."""
-    import logging
 
     def reasons(level: str) -> str:
         return "; ".join(f"{fall.axis}: {fall.reason}" for fall in outcome.falls if fall.level == level)
 
     noted, warned = reasons("note"), reasons("warn")
-    logging.getLogger("rung").info(printable(f"resolved {outcome.summary()}" + (f"; {noted}" if noted else "")))
+    log(printable(f"resolved {outcome.summary()}" + (f"; {noted}" if noted else "")))
     if warned:
         blame = _blame(outcome, (fall for fall in outcome.falls if fall.level == "warn"))
         warn(f"{outcome.summary()}; {warned}{blame}", FallbackWarning)
@@ -384,7 +388,7 @@ class Platform:
         policy: Profile,
         card: DeviceFact | None,
     ) -> Platform:
-        wanted = table.wanted().env
+        wanted = table.wanted.env
         warn_unknown_variables(wanted)
         arrays = arrays or _arrays_of(table, device, facts)
         if arrays not in ARRAYS:
@@ -429,7 +433,7 @@ class Platform:
         context = self._settled(settled)
         if bind:
             _refuse_foreign(context, op)
-        return walk(context, op, variant, bind=partial(_bind_kernel, context) if bind else None)[0]
+        return walk(context, op, variant, bind=(lambda cell: _bind_kernel(context, cell)) if bind else None)[0]
 
     def resolve_kernel(self, op: str, variant: str = DEFAULT) -> Any:
         """Give `kernels.get(op, variant)`."""
@@ -455,7 +459,7 @@ class Platform:
                 raise UnknownPredicate(f"unknown predicate `{name}`: {did_you_mean(name, self.table.named)}")
             if answer not in (YES, NO, UNKNOWN):
                 raise RungError(f"predicate `{name}` cannot be {answer!r}: the answer is yes, no or unknown")
-        return replace(self._context, settled=dict(settled)) if settled else self._context
+        return self._context.settle(dict(settled)) if settled else self._context
 
     def build_component(self, spec: Buildable, instance: Any, variant: str = DEFAULT) -> Any:
         """Build a component with the builder that serves its kind here, else with `spec.factory(instance)`.
@@ -468,8 +472,9 @@ class Platform:
 
         def builder(cell: Cell) -> Callable[[], Any]:
             if not cell.impl:
-                return partial(spec.factory, instance)
-            return partial(rung_bind(cell.impl, context.table.roots), spec, instance, self)
+                return lambda: spec.factory(instance)
+            build = rung_bind(cell.impl, context.table.roots)
+            return lambda: build(spec, instance, self)
 
         outcome, build = walk(context, spec.kind, variant, component=True, bind=builder)
         if outcome.cell is None:
@@ -497,9 +502,7 @@ def _could_not_tell(policy: Profile, facts: Facts, device: str, why: str) -> Non
     if level == "warn":
         warn(message, FallbackWarning)
     elif level == "note":
-        import logging
-
-        logging.getLogger("rung").info(message)
+        log(message)
 
 
 def _check_archs(table: Table, device: str, facts: Facts, cards: Iterable[DeviceFact]) -> None:

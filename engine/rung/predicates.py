@@ -10,15 +10,15 @@ reading it as no would silently hide a rung, and reading it as yes would offer o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
-
 from rung import lattice
 from rung.entries import GENERIC
 from rung.facts import Unknown
+from rung.records import field, record
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Final
 
     from rung.entries import Device, Expression
     from rung.facts import Facts
@@ -41,7 +41,7 @@ UNKNOWN: Final = "unknown"
 _RANK: Final = {NO: 0, UNKNOWN: 1, YES: 2}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Verdict:
     """An answer with its reason in words."""
 
@@ -49,7 +49,7 @@ class Verdict:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scope:
     """What a predicate is evaluated for: facts, the cell's device, that device's arch, and the named predicates.
 

@@ -7,9 +7,8 @@ no state of their own beside those rows: manifests are where cells come from.
 from __future__ import annotations
 
 import sys
-import threading
+from _thread import allocate_lock
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rung.bind import provide, withdraw
 from rung.diagnostics import ManifestError, Where
@@ -18,8 +17,12 @@ from rung.load import default_table, extend_default_table
 from rung.matrix import component_matrix, kernel_matrix
 from rung.platform import Platform
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Any, Final, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
 
     from rung.instance import ComponentSpec, ModelInstance
 
@@ -41,11 +44,9 @@ __all__ = [
 FLOW_MATCH_STEP: Final = "flow_match_step"
 FLOW_SDE_STEP: Final = "flow_sde_step"
 
-F = TypeVar("F", bound="Callable[..., Any]")
-
 _rows: list[LocalRow] = []
 _numbers = count(1)
-_registering = threading.Lock()
+_registering = allocate_lock()
 
 
 class KernelRegistry:

@@ -10,10 +10,7 @@ about a resolution reads that record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
 
 from rung import lattice
 from rung.bind import is_installed, root_of
@@ -21,9 +18,12 @@ from rung.diagnostics import BindError, UnknownArch, Where, did_you_mean, printa
 from rung.entries import ARRAYS, AXES, DEFAULT, GENERIC, REFERENCE, Cell, Expression
 from rung.facts import Unknown
 from rung.predicates import NO, UNKNOWN, YES, Scope, Verdict, evaluate
+from rung.records import field, record, replace
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from typing import Any, Final
 
     from rung.entries import Profile
     from rung.facts import DeviceFact, Facts
@@ -48,7 +48,7 @@ _CPU: Final = "cpu"
 _DISABLED: Final = "disabled by RUNG_DISABLE="
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record
 class Context:
     """What a walk is done for: the platform's choices, its facts and its policy.
 
@@ -64,8 +64,19 @@ class Context:
     disabled: tuple[str, ...] = ()
     settled: Mapping[str, str] = field(default_factory=dict)
     card: DeviceFact | None = None
-    _archs: dict[str, str] = field(init=False, default_factory=dict)
-    _verdicts: dict[tuple[str, str], Verdict] = field(init=False, default_factory=dict)
+    _archs: dict[str, str] = field(default_factory=dict)
+    _verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def under(self, profile: Profile) -> Context:
+        """Give this context under another policy."""
+        return replace(self, profile=profile)
+
+    def settle(self, settled: Mapping[str, str]) -> Context:
+        """Give this context with some predicates answered by hand, on which others may depend."""
+        return replace(self, settled=settled, _verdicts={})
 
     @property
     def device_chain(self) -> tuple[str, ...]:
@@ -88,9 +99,12 @@ class Context:
         """
         if cell.is_reference:
             return Verdict(YES, "no condition")
-        for glob in self.disabled:
-            if fnmatchcase(cell.id, glob):
-                return Verdict(NO, _DISABLED + glob)
+        if self.disabled:
+            from fnmatch import fnmatchcase
+
+            for glob in self.disabled:
+                if fnmatchcase(cell.id, glob):
+                    return Verdict(NO, _DISABLED + glob)
         unknown: Verdict | None = None
         last = Verdict(YES, "no condition")
         for name in cell.needs:
@@ -152,7 +166,7 @@ def own_arch(table: Table, device: str, facts: Facts, cards: tuple[DeviceFact, .
         return GENERIC, str(error)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rung:
     """One candidate of a ladder: the cell, the verdict on it, and the reason in words."""
 
@@ -173,7 +187,7 @@ class Rung:
         return self.cell.hint if missing else ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fall:
     """One way in which the outcome is not the closest rung: the axis, the profile's level for it, and why."""
 
@@ -183,7 +197,7 @@ class Fall:
     cell: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NotOffered:
     """A cell that is no rung here, because its code does not run on this arch or its arrays cannot cross."""
 
@@ -191,7 +205,7 @@ class NotOffered:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Resolution:
     """The outcome of a walk. `cell` is None when the profile refuses the fall (`refused`) or nothing serves.
 

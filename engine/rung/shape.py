@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import types
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
@@ -17,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from rung import repairs, wording
 from rung.diagnostics import Edit, Problem, did_you_mean, shorten
+from rung.records import replace
 from rung.source import MAX_FINDINGS, lookalike
 
 if TYPE_CHECKING:

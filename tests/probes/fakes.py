@@ -16,16 +16,21 @@ HOSTS = Path(__file__).resolve().parent.parent / "hosts"
 NOWHERE = HOSTS / "no_such_host"
 
 
-@dataclass(frozen=True)
 class FakeHost(Host):
     """A host that loads nothing and starts nothing but what it is given."""
 
-    system: str = "linux"
-    machine: str = "x86_64"
-    env: Mapping[str, str] = field(default_factory=dict)
-    root: Path = NOWHERE
-    libraries: Mapping[str, object] = field(default_factory=dict)
-    child: Callable[[Sequence[str]], str] | None = None
+    def __init__(
+        self,
+        system: str = "linux",
+        machine: str = "x86_64",
+        env: Mapping[str, str] | None = None,
+        root: Path = NOWHERE,
+        libraries: Mapping[str, object] | None = None,
+        child: Callable[[Sequence[str]], str] | None = None,
+    ) -> None:
+        super().__init__(system, machine, env or {}, root)
+        self.libraries = libraries or {}
+        self.child = child
 
     def library(self, *names: str) -> ctypes.CDLL:
         for name in names:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from probes.fakes import Card, FakeHost, FakeNvml
+from probes.fakes import HOSTS, Card, FakeHost, FakeNvml
 from rung.facts import DeviceFact
 from rung.probes import cuda
 from rung.probes.host import Host
@@ -39,7 +39,8 @@ def box(nvml: FakeNvml, env: dict[str, str] | None = None, child: object = None)
             raise child
         return json.dumps(child)
 
-    return FakeHost(env=env or {}, libraries={"libnvidia-ml.so.1": nvml}, child=run if child is not None else None)
+    libraries = {"libnvidia-ml.so.1": nvml}
+    return FakeHost(env=env, root=HOSTS / "nvidia", libraries=libraries, child=run if child is not None else None)
 
 
 def asked(uuid: str, arch: str, pci: str = "0000:01:00.0") -> dict[str, str]:
@@ -317,7 +318,7 @@ class RealChild(Host):
 
 def real_box(driver: str, env: dict[str, str]) -> Host:
     kind = type("Box", (RealChild,), {"driver": driver})
-    host: Host = kind(system="linux", env=env)
+    host: Host = kind(system="linux", env=env, root=HOSTS / "nvidia")
     return host
 
 
@@ -352,7 +353,7 @@ class Patient(Host):
     def run(self, command):
         return super().run(command, limit=30)
 
-host = Patient()
+host = Patient(root={str(HOSTS / "nvidia")!r})
 try:
     print({question})
 except OSError as error:

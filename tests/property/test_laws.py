@@ -6,7 +6,7 @@ The statement here is the written rule, word by word over plain data; it shares 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,9 @@ from rung.diagnostics import BindError, Where
 from rung.entries import AXES, Arch, Cell, Device, Expression, Jit, Op, Pattern, Profile, Target
 from rung.facts import Facts
 from rung.predicates import NO, UNKNOWN, YES, Scope, evaluate
+from rung.records import replace
 from rung.resolve import Context, Resolution, walk
+from rung.table import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -284,6 +286,7 @@ def scenes(draw: st.DrawFn) -> Scene:
         named={},
         kernels={"op": tuple(sorted([*cells, reference], key=lambda cell: cell.id))},
         components={},
+        wanted=Wanted.by([], []),
     )
     return Scene(
         table,

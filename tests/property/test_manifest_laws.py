@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ import damaged
 from rung.compile import compile_units
 from rung.diagnostics import Problems
 from rung.load import BUILTIN_ROOTS
+from rung.records import fields
 from rung.source import PureLoader, is_plain, read
 from rung.units import Unit
 
@@ -76,7 +76,7 @@ def test_the_loaders_agree_on_any_shape(data: bytes) -> None:
 
 
 def as_data(table: Table) -> dict[str, object]:
-    return {field.name: getattr(table, field.name) for field in dataclasses.fields(table)}
+    return {name: getattr(table, name) for name in fields(table)}
 
 
 @cache

@@ -48,7 +48,7 @@ def _named(scene: Scene) -> list[Unit]:
 
 def _manifests(scene: Scene) -> Iterator[tuple[Document, Path]]:
     """Give the documents that a caller named, each with its file, in the order of reports."""
-    files = {shown: path for unit in _named(scene) for path, shown in manifest_files(unit)}
+    files = {shown: Path(path) for unit in _named(scene) for path, shown in manifest_files(unit)}
     for document in sorted(scene.whole.documents, key=lambda document: document.path):
         if document.usable and document.path in files:
             yield document, files[document.path]

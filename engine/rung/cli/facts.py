@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     table = table_of(arguments)
     facts = facts_of(arguments) or live_facts_of(table)
-    wanted = table.wanted()
+    wanted = table.wanted
     found = facts.snapshot(
         devices=wanted.devices,
         modules=wanted.modules,

@@ -15,7 +15,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,7 @@ from rung.cli.check import judged, path_flags, paths_of, wanted
 from rung.cli.common import common_flags, config_of, tell, write, write_json
 from rung.diagnostics import RungError, Where, printable
 from rung.files import read_regular, replace_file
+from rung.records import fields
 from rung.rulebook import SILENCEABLE, selected
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def _files(arguments: argparse.Namespace) -> Iterator[tuple[str, Path]]:
             if not target.is_relative_to(unit.path.parent.resolve()):
                 raise RungError(f"{unit.shown} is a link that leads out of its directory: name {target} itself")
         for path, shown in manifest_files(unit):
-            yield shown, path.resolve()
+            yield shown, Path(path).resolve()
 
 
 def _lies_in(where: Where, written: Where) -> bool:
@@ -269,8 +270,8 @@ def _without_places(value: Any) -> Any:
     """Give a table, or a part of one, as plain data without the places that edits move."""
     if isinstance(value, Where):
         return None
-    if is_dataclass(value):
-        names = (field.name for field in fields(value) if field.compare)
+    if hasattr(value, "__match_args__"):
+        names = (name for name in fields(value) if name not in ("failures", "memo"))
         return (type(value).__name__, *(_without_places(getattr(value, name)) for name in names))
     if isinstance(value, Mapping):
         return {key: _without_places(inner) for key, inner in value.items()}

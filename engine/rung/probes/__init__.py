@@ -6,43 +6,46 @@ and whatever it raises becomes "could not tell". No probe imports a framework or
 
 from __future__ import annotations
 
-import importlib.util
-import platform
-import threading
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+import os
+import sys
+from _thread import allocate_lock, start_new_thread
 
-from rung.bind import bind
+from rung.bind import bind, spec_of
 from rung.facts import DeviceFact, Facts, Unknown
+from rung.installed import version_of
 from rung.probes.host import Host
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+    from typing import Final, TypeVar
+
+    T = TypeVar("T")
 
 __all__ = ["LIMIT", "LiveObserver", "live_facts", "run_limited"]
 
 LIMIT: Final = 2.0
 """Seconds a probe may take."""
 
-T = TypeVar("T")
-
 
 def run_limited(work: Callable[[], T], what: str, limit: float = LIMIT) -> T | Unknown:
     """Run `work` in a daemon thread and give its result; Unknown when it raises or takes longer than `limit` s."""
     outcome: list[T | Unknown] = []
+    working = allocate_lock()
+    working.acquire()
 
     def body() -> None:
         try:
             outcome.append(work())
         except BaseException as error:
             outcome.append(Unknown(f"{what} raised {type(error).__name__}: {error}"))
+        working.release()
 
-    thread = threading.Thread(target=body, name=f"rung probe: {what}", daemon=True)
     try:
-        thread.start()
+        start_new_thread(body, ())  # a daemon: the interpreter does not wait for it
     except RuntimeError as error:  # no more threads, or the interpreter is shutting down
         return Unknown(f"{what} could not be started: {error}")
-    thread.join(limit)
+    working.acquire(timeout=limit)
     return outcome[0] if outcome else Unknown(f"{what} took longer than {limit:g} s")
 
 
@@ -72,7 +75,7 @@ class LiveObserver:
 
     def python(self) -> str | Unknown:
         """Give the interpreter's version."""
-        return platform.python_version().removesuffix("+")  # a build from between two releases
+        return sys.version.split()[0].removesuffix("+")  # a build from between two releases
 
     def cpu(self) -> frozenset[str] | Unknown:
         """Give the CPU's feature flags."""
@@ -82,7 +85,7 @@ class LiveObserver:
 
     def module(self, name: str, dist: str) -> str | bool | Unknown:
         """Look for a top-level module without importing it, then for its distribution's version."""
-        return run_limited(lambda: _installed(name, dist), f"looking for `{name}`", self.limit)
+        return run_limited(lambda: version_of(name, dist), f"looking for `{name}`", self.limit)
 
     def file(self, path: str) -> bool | Unknown:
         """Look for a file inside an installed package, without importing it."""
@@ -121,29 +124,8 @@ def live_facts(detectors: Mapping[str, str], roots: Collection[str], host: Host 
     return Facts(observer=LiveObserver(detectors, roots, host), origin="this machine")
 
 
-def _installed(name: str, dist: str) -> str | bool:
-    from importlib import metadata
-
-    try:
-        spec = importlib.util.find_spec(name)
-        if spec is None:
-            return False
-        # A bare directory of that name on sys.path has a spec too, without an origin; it is no installed module.
-        found = spec.origin is not None
-    except ValueError:  # already imported, but made by hand without a spec
-        found = True
-    try:
-        return metadata.version(dist or name) or found
-    except metadata.PackageNotFoundError:
-        pass
-    if not dist:
-        for candidate in metadata.packages_distributions().get(name, []):
-            return metadata.version(candidate) or found
-    return found
-
-
 def _has_file(path: str) -> bool:
     package, _, inner = path.partition("/")
-    spec = importlib.util.find_spec(package)
+    spec = spec_of(package)
     places = spec.submodule_search_locations if spec is not None else None
-    return any((Path(place) / inner).exists() for place in places or ())
+    return any(os.path.exists(os.path.join(place, inner)) for place in places or ())

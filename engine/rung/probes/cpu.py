@@ -6,12 +6,12 @@ Looks at the first processor only: kernels list what all cores have, and on a la
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 from rung.facts import DeviceFact
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from typing import Final
 
     from rung.probes.host import Host
 

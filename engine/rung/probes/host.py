@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
-import platform
 import sys
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ctypes
     from collections.abc import Mapping, Sequence
@@ -21,28 +18,46 @@ if TYPE_CHECKING:
 __all__ = ["Host"]
 
 
-@dataclass(frozen=True)
 class Host:
-    """A machine: its operating system, instruction set, environment and file system root."""
+    """A machine: its operating system, instruction set, environment and file system root; by default this one."""
 
-    system: str = field(default_factory=lambda: sys.platform.replace("win32", "windows"))
-    machine: str = field(default_factory=platform.machine)
-    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    root: Path = Path("/")
+    def __init__(
+        self,
+        system: str = sys.platform.replace("win32", "windows"),
+        machine: str = "",
+        env: Mapping[str, str] | None = None,
+        root: str | os.PathLike[str] = "/",
+    ) -> None:
+        self.system = system
+        self.machine = machine or _machine()
+        self.env = os.environ if env is None else env
+        self.root = os.fspath(root)
+
+    def _below(self, path: str) -> str:
+        return os.path.join(self.root, path.lstrip("/"))
 
     def read(self, path: str, limit: int = -1) -> str:
         """Read a text file below the root, its first `limit` characters where given; raise OSError."""
-        with (self.root / path.lstrip("/")).open(encoding="utf-8", errors="replace") as file:
+        with open(self._below(path), encoding="utf-8", errors="replace") as file:
             return file.read(limit)
 
     def exists(self, path: str) -> bool:
         """Say whether a path below the root exists."""
-        return (self.root / path.lstrip("/")).exists()
+        return os.path.exists(self._below(path))
+
+    def listed(self, folder: str) -> list[str]:
+        """Give the names in a folder below the root, sorted; none where it cannot be listed."""
+        try:
+            return sorted(os.listdir(self._below(folder)))
+        except OSError:
+            return []
 
     def glob(self, pattern: str) -> list[str]:
         """Give the paths below the root that match, sorted, with a leading `/`."""
-        found = self.root.glob(pattern.lstrip("/"))
-        return sorted("/" + p.relative_to(self.root).as_posix() for p in found)
+        from pathlib import Path
+
+        root = Path(self.root)
+        return sorted("/" + found.relative_to(root).as_posix() for found in root.glob(pattern.lstrip("/")))
 
     def library(self, *names: str) -> ctypes.CDLL:
         """Load the first shared library that loads.
@@ -84,9 +99,18 @@ class Host:
         return done.stdout
 
 
+def _machine() -> str:
+    """Give what `platform.machine` does, where the system says so itself without importing it."""
+    if hasattr(os, "uname"):
+        return os.uname().machine
+    import platform
+
+    return platform.machine()
+
+
 def _is_absent(name: str, error: OSError) -> bool:
     """Say whether a library is not there at all, rather than unfit, or there without another one it needs."""
     if isinstance(error, FileNotFoundError):  # Windows, which says the same where a dependency is missing
-        return not Path(name).exists()
+        return not os.path.exists(name)
     # dlopen has only words. glibc and musl name what is missing, the library or its dependency, before them.
     return f" {name}: " in f" {error}" and str(error).endswith(os.strerror(errno.ENOENT))

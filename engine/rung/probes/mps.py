@@ -6,13 +6,12 @@ matter of the arch.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
-
 from rung.facts import DeviceFact
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Final
 
     from rung.probes.host import Host
 
@@ -30,6 +29,8 @@ def detect(host: Host) -> Sequence[DeviceFact]:
     """
     if host.system != "darwin":
         return ()
+    import re
+
     if host.machine != "arm64":
         raise OSError(f"a {host.machine} Python on macOS is not asked for its GPU")
     brand = host.run(["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]).strip()

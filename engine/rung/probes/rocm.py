@@ -7,16 +7,14 @@ nothing of a process's xnack mode.
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Final
-
 from rung.facts import DeviceFact
 from rung.probes.visible import by_name, by_number, chosen
+from rung.records import replace
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Final
 
     from rung.probes.host import Host
 
@@ -32,7 +30,8 @@ def detect(host: Host) -> Sequence[DeviceFact]:
     """
     if not host.exists("/dev/kfd"):
         in_wsl = host.exists("/dev/dxg") and host.exists("/opt/rocm")
-        if in_wsl or host.glob("/Windows/System32/amdhip64*.dll"):
+        on_windows = any(name.startswith("amdhip64") for name in host.listed("/Windows/System32"))
+        if in_wsl or on_windows:
             raise OSError("a HIP runtime is installed, but this system has no KFD topology to list its cards")
         return ()
     return tuple(replace(card, index=i) for i, card in enumerate(visible(cards(host), host.env)))
@@ -44,6 +43,8 @@ def cards(host: Host) -> list[DeviceFact]:
         driver = host.read("/sys/module/amdgpu/version").strip()
     except OSError:  # only AMD's own packages of the driver have a version
         driver = ""
+    import re
+
     found = []
     for node in sorted(int(path.rpartition("/")[2]) for path in host.glob(f"{_NODES}/[0-9]*")):
         try:
@@ -69,7 +70,7 @@ def visible(found: Sequence[DeviceFact], env: Mapping[str, str]) -> list[DeviceF
     hip = env.get("HIP_VISIBLE_DEVICES", env.get("CUDA_VISIBLE_DEVICES"))
     for listed in (env.get("ROCR_VISIBLE_DEVICES"), hip):
         if listed is not None:
-            left = [left[i] for i in chosen(listed, partial(_find, left))]
+            left = [left[i] for i in chosen(listed, _finder(left))]
     return left
 
 
@@ -78,10 +79,13 @@ def arch_of(version: int) -> str:
     return f"gfx{version // 10000 % 100}{version // 100 % 100}{version % 100:x}"
 
 
-def _find(left: Sequence[DeviceFact], entry: str) -> int | None:
-    if entry.upper().startswith("GPU-"):
-        return by_name(entry, [card.uuid for card in left])
-    return by_number(entry, len(left))
+def _finder(left: Sequence[DeviceFact]) -> Callable[[str], int | None]:
+    def find(entry: str) -> int | None:
+        if entry.upper().startswith("GPU-"):
+            return by_name(entry, [card.uuid for card in left])
+        return by_number(entry, len(left))
+
+    return find
 
 
 def _card(host: Host, node: int, values: Mapping[str, int], driver: str) -> DeviceFact:
@@ -102,6 +106,8 @@ def _card(host: Host, node: int, values: Mapping[str, int], driver: str) -> Devi
 
 def _claimed(version: str) -> str:
     """Read `11.0.0` as gfx1100; anything else is shown as it stands."""
+    import re
+
     match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", version)
     return f"gfx{match[1]}{match[2]}{int(match[3]):x}" if match else repr(version)
 

@@ -6,13 +6,13 @@ does not read ONEAPI_DEVICE_SELECTOR, which only SYCL obeys; a note says so wher
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
-
 from rung.facts import DeviceFact
+from rung.records import replace
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Final
 
     from rung.probes.host import Host
 
@@ -54,7 +54,7 @@ def detect(host: Host) -> Sequence[DeviceFact]:
     `index` is set only where all are of one arch, for Level Zero's order of unlike GPUs is its own. Raises
     OSError where Level Zero is installed but the kernel lists no cards (Windows, WSL).
     """
-    if not host.glob("/dev/dri/renderD*"):
+    if not any(name.startswith("renderD") for name in host.listed("/dev/dri")):
         in_wsl = host.exists("/dev/dxg") and host.glob("/usr/lib/*/libze_intel_gpu.so*")
         if in_wsl or host.exists("/Windows/System32/ze_loader.dll"):
             raise OSError("Level Zero is installed, but this system does not list its GPUs in sysfs")

@@ -1,0 +1,71 @@
+"""The user's cache directory: where it is, and files in it that may vanish at any time.
+
+Owns the platforms' conventions and the two variables that change them. What a file means is for whoever keeps it; a
+cache that cannot be read or written costs time and nothing else, so nothing here raises.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rung.diagnostics import log
+from rung.files import read_regular, replace_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+__all__ = ["directory", "is_off", "keep", "kept"]
+
+MAX_BYTES: Final = 1 << 30
+
+
+def is_off(variable: str) -> bool:
+    """Say whether an environment variable switches off what it is about."""
+    return os.environ.get(variable, "").strip().lower() in ("off", "0", "false", "no")
+
+
+def directory() -> str | None:
+    """Give the directory, whether it exists or not; None where there is to be none.
+
+    RUNG_CACHE_DIR names it, and RUNG_CACHE=off says there is none. By default it is `rung` in $XDG_CACHE_HOME or
+    ~/.cache, in ~/Library/Caches on macOS, and in %LOCALAPPDATA% on Windows (`rung/Cache` there).
+    """
+    if is_off("RUNG_CACHE"):
+        return None
+    named = os.environ.get("RUNG_CACHE_DIR", "").strip()
+    if named:
+        return os.path.abspath(os.path.expanduser(named))
+    if sys.platform == "win32":
+        base, name = os.environ.get("LOCALAPPDATA") or "~/AppData/Local", "rung/Cache"
+    elif sys.platform == "darwin":
+        base, name = "~/Library/Caches", "rung"
+    else:
+        base, name = os.environ.get("XDG_CACHE_HOME", ""), "rung"
+        base = base if os.path.isabs(base) else "~/.cache"  # as the XDG specification asks
+    whole = os.path.join(os.path.expanduser(base), *name.split("/"))
+    return whole if os.path.isabs(whole) else None  # nobody knows this user's home
+
+
+def kept(name: str) -> bytes | None:
+    """Give what a file of the cache holds, None where there is none that can be read."""
+    folder = directory()
+    if folder is None:
+        return None
+    try:
+        return read_regular(os.path.join(folder, name), MAX_BYTES)
+    except OSError:
+        return None
+
+
+def keep(name: str, data: bytes) -> None:
+    """Put data into a file of the cache, as a whole or not at all."""
+    folder = directory()
+    if folder is None:
+        return
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        replace_file(os.path.join(folder, name), data, durable=False)
+    except OSError as error:
+        log(f"{folder} cannot be written, so what is compiled is not kept: {error}")
