@@ -107,7 +107,7 @@ class TestWhole:
         for title in ("Calls", "Load", "Start", "First resolution", "Memory per cell"):
             assert f"\n## {title}\n" in page
             assert f"\n{title}\n" in printed
-        for way in ("compile", "libyaml compose", "warm load", "json.loads"):
+        for way in ("compile", "libyaml compose", "warm load", "warm load and every cell", "json.loads"):
             assert all(f"| {way}, {cells} cells " in page for cells in TINY.load)
         assert page.count("(no clean virtual environment could be made)") == len(start.PROGRAMS)
         assert "| cuda.sm_90, 130 cells " in page

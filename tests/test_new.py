@@ -392,7 +392,7 @@ def made(**changes: str) -> dict[str, str]:
     """Give the files of a backend for one op, changed as given."""
     table = rung.load()
     op = "flow_match_step"
-    record = records.replace(table.op(op), **changes)  # type: ignore[arg-type]
+    record = records.replace(table.op(op), **changes)
     kinds = [Kind("vae", record.summary, record.where)]
     planned: Plan = plan(table, "acme", table.device("cpu"), None, "numpy", [table.op(op)], kinds)
     return dict(files(replace(planned, ops=(record,)), SCHEMA))

@@ -80,6 +80,22 @@ def _torch_device(context: Context, device: str) -> str:
     return name if name == "cpu" or card is None or card.index is None else f"{name}:{card.index}"
 
 
+class _Attribute:
+    """`kernels.op`: resolves the op, and from then on the kernel itself stands before it."""
+
+    __slots__ = ("op",)
+
+    def __init__(self, op: str) -> None:
+        self.op = op
+
+    def __get__(self, kernels: KernelTable | None, owner: type) -> Any:
+        if kernels is None:
+            return self
+        found = kernels[self.op]
+        setattr(kernels, self.op, found)  # and not `kernels.__dict__`, to be asked for which makes attributes dearer
+        return found
+
+
 class Buildable(Protocol):
     """What a component is built from; `rung.ComponentSpec` is one."""
 
@@ -97,41 +113,54 @@ class KernelTable(_KernelDict):
 
     A dict of what has been resolved so far, filled at the first use of each op. The values are the
     implementations themselves, wrapped only where arguments must be bridged.
+
+    Note [What a resolved call costs]: a look into a dict, and no question. A policy has a table of its own, so none is
+    asked for; `__getattr__` would make each attribute dearer, found or not, so ops are attributes of a class per
+    `Table`; and `get` looks into a dict per variant, which is cheaper than making a pair to look up.
     """
+
+    __slots__ = ("__dict__", "_bound", "_context", "_found", "_required", "_sources")
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self._context = context
-        self._variants: dict[tuple[str, str, bool], Any] = {}
+        self._found: dict[str, dict[str, Any]] = {}
+        self._required: dict[str, dict[str, Any]] = {}
         self._sources: dict[tuple[str, str], str] = {}
         self._bound: dict[str, Any] = {}
+
+    @classmethod
+    def of(cls, context: Context) -> KernelTable:
+        """Make one whose attributes are the ops of the context's table."""
+        made: type[KernelTable] | None = context.table.memo.get(cls)
+        if made is None:
+            ops = {op: _Attribute(op) for op in context.table.ops if not hasattr(cls, op)}
+            made = context.table.memo.setdefault(cls, type(cls.__name__, (cls,), {"__slots__": (), **ops}))
+        return made(context)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, op: str) -> Any:
+            """Give the kernel for an op's default."""
 
     def __missing__(self, op: str) -> Any:
         return self._resolve(op, DEFAULT)
 
-    def __getattr__(self, op: str) -> Any:
-        if op.startswith("_"):
-            raise AttributeError(op)
-        try:
-            found = self[op]
-        except KeyError as error:
-            raise AttributeError(str(error)) from error
-        self.__dict__[op] = found
-        return found
-
     def get(self, op: str, variant: str = DEFAULT) -> Any:  # type: ignore[override]
         """Give the kernel for an op and variant; an unserved variant falls, and says so. Raise UnknownOp."""
-        if variant == DEFAULT:
-            return self[op]
-        if not isinstance(variant, str):
-            raise TypeError(f"a variant is a name, not {variant!r}; unlike a dict's, this `get` takes no default")
-        found = self._variants.get((op, variant, False))
-        return found if found is not None else self._resolve(op, variant)
+        try:
+            return self._found[variant][op]
+        except (KeyError, TypeError):
+            pass
+        return self._resolve(op, variant)
 
     def require(self, op: str, variant: str = DEFAULT) -> Any:
         """Give exactly this variant (for `default`, its chain) without any fall, or raise FallError."""
-        found = self._variants.get((op, variant, True))
-        return found if found is not None else self._resolve(op, variant, required=True)
+        try:
+            return self._required[variant][op]
+        except (KeyError, TypeError):
+            pass
+        return self._resolve(op, variant, required=True)
 
     def resolved_source(self, op: str, variant: str = DEFAULT) -> str:
         """Give the id of the cell that serves an op, resolving it first where that has not happened."""
@@ -173,6 +202,8 @@ class KernelTable(_KernelDict):
         return found if found is not None else self._bound.setdefault(cell.id, _bind_kernel(self._context, cell))
 
     def _resolve(self, op: str, variant: str, *, required: bool = False) -> Any:
+        if not isinstance(variant, str):
+            raise TypeError(f"a variant is a name, not {variant!r}; unlike a dict's, this `get` takes no default")
         context = self._context
         context.table.op(op)
         _refuse_foreign(context, op)
@@ -181,16 +212,14 @@ class KernelTable(_KernelDict):
         outcome, bound = walk(context, op, variant, required=required, bind=self._bind)
         if outcome.cell is None:
             raise FallError(_refusal(outcome, context.table.kernels[op]))
-        key = (op, variant, required)
         with _lock:
-            if variant == DEFAULT and not required:
-                mine = dict.get(self, op) is None
-                found = dict.setdefault(self, op, bound)
-            else:
-                mine = key not in self._variants
-                found = self._variants.setdefault(key, bound)
+            of_variant = (self._required if required else self._found).setdefault(variant, {})
+            mine = op not in of_variant
+            found = of_variant.setdefault(op, bound)
             if not required:
                 self._sources.setdefault((op, variant), outcome.cell.id)
+                if variant == DEFAULT:
+                    dict.setdefault(self, op, found)
         if mine:
             _announce(outcome)
         return found
@@ -253,7 +282,7 @@ class Platform:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self.kernels = KernelTable(context)
+        self.kernels = KernelTable.of(context)
         self._announced: set[tuple[str, str]] = set()
 
     @property

@@ -10,6 +10,7 @@ what was written (`rung.compiled` compares digests), so lines are told apart by 
 from __future__ import annotations
 
 from _collections_abc import Mapping
+from _thread import allocate_lock
 from sys import intern
 
 from rung.diagnostics import Where
@@ -32,6 +33,7 @@ __all__ = ["FORMAT", "lines_of", "restore"]
 FORMAT: Final = 2
 """The version of the file form: a file of another one is not read."""
 _EACH: Final = ',"each":['
+_publish = allocate_lock()
 
 
 def lines_of(table: Table, places: Mapping[str, tuple[int, str]]) -> Iterator[str]:
@@ -104,7 +106,7 @@ def restore(lines: Sequence[str], units: Sequence[str], roots: frozenset[str]) -
     files = [_joined(units[unit], inner) for unit, inner in data["files"]]
 
     def where(place: Sequence[int]) -> Where:
-        return Where(files[place[0]], *place[1:])
+        return _where(files, *place)
 
     at = 1
 
@@ -113,10 +115,10 @@ def restore(lines: Sequence[str], units: Sequence[str], roots: frozenset[str]) -
         head = f'"{name}":{{"names":'
         if not (lines[at].startswith(head) and lines[at].endswith(_EACH)):
             raise ValueError(f"no {name}")
-        names = loads(lines[at][len(head) : -len(_EACH)])
-        each = lines[at + 1 : at + 1 + len(names)]
-        at += len(names) + 2
-        return _OnDemand(dict(zip(names, each, strict=True)), make)
+        names = map(intern, loads(lines[at][len(head) : -len(_EACH)]))
+        held = dict(zip(names, lines[at + 1 :], strict=False))
+        at += len(held) + 2
+        return _OnDemand(held, make)
 
     def device(
         name: str, summary: str, place: Sequence[int], detect: str | None, below: str | None, arrays: Sequence[str],
@@ -177,31 +179,30 @@ def _joined(unit: str, inner: str) -> str:
 class _OnDemand(_Mapping):
     """Entries by name, each of which is text until it is asked for; see Note [One line each]."""
 
-    __slots__ = ("_lines", "_made", "_make")
+    __slots__ = ("_held", "_make")
 
-    def __init__(self, lines: dict[str, str], make: Callable[[str, Any], Any]) -> None:
-        self._lines = lines
+    def __init__(self, lines: dict[str, Any], make: Callable[[str, Any], Any]) -> None:
+        self._held = lines
         self._make = make
-        self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        made = self._made.get(name)
-        if made is None:
-            line = self._lines[name]
-            if not line:  # another thread has just made it
-                return self._made[name]
-            made = self._made.setdefault(name, self._make(name, loads(line.removesuffix(","))))
-            self._lines[name] = ""
-        return made
+        held = self._held[name]
+        if held.__class__ is str:
+            made = self._make(name, loads(held.removesuffix(",")))
+            with _publish:  # of several threads that made it, all get what the first one did
+                held = self._held[name]
+                if held.__class__ is str:
+                    held = self._held[name] = made
+        return held
 
     def __contains__(self, name: object) -> bool:
-        return name in self._lines
+        return name in self._held
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._lines)
+        return iter(self._held)
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._held)
 
 
 def _row(cell: Cell, where: list[int]) -> list[Any]:
@@ -224,9 +225,13 @@ def _cell(
     return Cell(
         cell_id(backend, serves, device, arch, variant), intern(backend), serves, intern(device),
         arch and intern(arch), intern(variant), intern(arrays), impl, artifact and intern(artifact),
-        Where(files[place[0]], *place[1:]), tuple(map(intern, needs)), tuple(map(intern, exclude)), degraded,
+        _where(files, *place), tuple(map(intern, needs)), tuple(map(intern, exclude)), degraded,
         intern(hint), workspace_bytes,
     )  # fmt: skip
+
+
+def _where(files: Sequence[str], file: int, line: int, column: int, end_line: int, end_column: int) -> Where:
+    return Where(files[file], line, column, line if end_line == line else end_line, end_column)
 
 
 def _plain(expression: Expression) -> list[Any]:
@@ -235,5 +240,5 @@ def _plain(expression: Expression) -> list[Any]:
 
 def _expression(plain: Sequence[Any]) -> Expression:
     key, terms, args, why = plain
-    given = tuple((name, value if isinstance(value, str) else tuple(value)) for name, value in args)
-    return Expression(key, tuple(_expression(term) for term in terms), given, why)
+    given = tuple((intern(name), value if isinstance(value, str) else tuple(value)) for name, value in args)
+    return Expression(intern(key), tuple(_expression(term) for term in terms), given, why)
