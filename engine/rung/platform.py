@@ -134,8 +134,10 @@ class KernelTable(_KernelDict):
         """Make one whose attributes are the ops of the context's table."""
         made: type[KernelTable] | None = context.table.memo.get(cls)
         if made is None:
-            ops = {op: _Attribute(op) for op in context.table.ops if not hasattr(cls, op)}
-            made = context.table.memo.setdefault(cls, type(cls.__name__, (cls,), {"__slots__": (), **ops}))
+            inside = dict(zip(context.table.ops, map(_Attribute, context.table.ops), strict=True))
+            for name in inside.keys() & dir(cls):
+                del inside[name]  # an op that is called as a method is: `kernels["get"]` gives it
+            made = context.table.memo.setdefault(cls, type(cls.__name__, (cls,), {**inside, "__slots__": ()}))
         return made(context)
 
     if TYPE_CHECKING:
