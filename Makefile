@@ -1,17 +1,20 @@
 # Two commands do everything, their own set-up included:
 #   make demo    runs the digits model on every platform usable here and writes digits.png
 #   make test    lint, types, import contracts, tests
+# and one measures:
+#   make bench   what rung costs, beside its peers, into docs/benchmarks.md (some minutes)
 # PYTHON picks the interpreter the virtual environment is made with.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+READY_TO_BENCH := $(VENV)/.ready-to-bench
 PIP := $(BIN)/python -m pip
 QUIET := --quiet --disable-pip-version-check -c constraints.txt
 LANGUAGE_SERVER := 2.0.0
 
-.PHONY: demo test lint types contracts unit generated train clean
+.PHONY: demo test lint types contracts unit bench generated train clean
 
 demo: $(READY)
 	$(BIN)/python examples/digits/demo.py
@@ -31,6 +34,9 @@ contracts: $(READY)
 unit: $(READY)
 	$(BIN)/rung check --strict
 	$(BIN)/pytest
+
+bench: $(READY_TO_BENCH)
+	$(BIN)/python -m benchmarks
 
 # Rewrites the files that are generated and committed; tests fail when one is stale.
 generated: $(READY)
@@ -56,6 +62,11 @@ $(READY): pyproject.toml constraints.txt Makefile
 	$(PIP) wheel $(QUIET) --no-build-isolation --wheel-dir $(VENV)/wheelhouse . hatchling
 	rm $(VENV)/wheelhouse/rung-*.whl
 	touch $(READY)
+
+# Nothing but the benchmarks needs the peers that rung is compared with.
+$(READY_TO_BENCH): $(READY)
+	$(PIP) install $(QUIET) --no-build-isolation -e '.[torch,digits,dev,bench]'
+	touch $(READY_TO_BENCH)
 
 clean:
 	rm -rf $(VENV) digits.png

@@ -27,9 +27,13 @@ def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise OSError("not a regular file")
-        data = stream.read(limit + 1) if found.st_size <= limit else b""
-        if len(data) > limit or found.st_size > limit:
-            raise OSError(f"{max(found.st_size, len(data))} bytes exceed the limit of {limit}")
+        if found.st_size > limit:
+            raise OSError(f"{found.st_size} bytes exceed the limit of {limit}")
+        data = stream.read(found.st_size + 1)  # which is what is reserved for them: never the limit
+        while len(data) > found.st_size and len(data) <= limit and (more := stream.read(len(data))):
+            data += more  # it grew meanwhile, or its file system knows no sizes
+        if len(data) > limit:
+            raise OSError(f"more than the limit of {limit} bytes")
         return data
 
 

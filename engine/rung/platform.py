@@ -80,19 +80,17 @@ def _torch_device(context: Context, device: str) -> str:
     return name if name == "cpu" or card is None or card.index is None else f"{name}:{card.index}"
 
 
-class _Attribute:
-    """`kernels.op`: resolves the op, and from then on the kernel itself stands before it."""
+class _Attribute(str):
+    """The name of an op as an attribute: it resolves the op, and from then on the kernel itself stands before it."""
 
-    __slots__ = ("op",)
-
-    def __init__(self, op: str) -> None:
-        self.op = op
+    __slots__ = ()
 
     def __get__(self, kernels: KernelTable | None, owner: type) -> Any:
         if kernels is None:
             return self
-        found = kernels[self.op]
-        setattr(kernels, self.op, found)  # and not `kernels.__dict__`, to be asked for which makes attributes dearer
+        op = str(self)
+        found = kernels[op]
+        setattr(kernels, op, found)  # and not `kernels.__dict__`, to be asked for which makes attributes dearer
         return found
 
 
