@@ -114,8 +114,10 @@ class _Answers:
         from json import dumps
         from time import time_ns
 
-        settled = time_ns() - _SETTLED
-        old = {place: shown for place, shown in self._places.items() if shown[0] is None or shown[0] < settled}
+        now = time_ns()  # a time that is yet to come is no time of now either: whatever changes next will show
+        old = {
+            place: shown for place, shown in self._places.items() if shown[0] is None or abs(now - shown[0]) > _SETTLED
+        }
         if any(shown[1] for place, shown in self._places.items() if place not in old):
             return
         self._answers[question] = answer
