@@ -349,6 +349,54 @@ class TestParity:
         assert rung(capsys, "parity", *flags)[0] == 2
 
 
+class TestCache:
+    @pytest.fixture
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setenv("RUNG_CACHE", "on")
+        monkeypatch.setenv("RUNG_CACHE_DIR", str(tmp_path))
+        for name in (
+            "table-1.json",
+            "installed-2.json",
+            ".table-1.json.x.tmp",
+            "notes.json",
+            ".notes.tmp",
+            "table-3.txt",
+        ):
+            (tmp_path / name).write_text("{}", encoding="utf-8")
+        (tmp_path / "table-4.json").mkdir()
+        return tmp_path
+
+    def test_it_shows_what_is_kept_and_where(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        code, out, _ = rung(capsys, "cache")
+        assert code == 0
+        assert out.splitlines()[0] == f"{folder}: 3 files, 6 bytes"
+        assert [line.split()[0] for line in out.splitlines()[3:]] == [
+            ".table-1.json.x.tmp", "installed-2.json", "table-1.json",
+        ]  # fmt: skip
+        code, out, _ = rung(capsys, "cache", "--format", "json")
+        data = json.loads(out)
+        assert (data["directory"], len(data["files"])) == (str(folder), 3)
+
+    def test_clearing_removes_what_is_kept_and_nothing_else(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert rung(capsys, "cache", "--clear") == (0, "", f"removed 3 files, 6 bytes from {folder}\n")
+        assert sorted(p.name for p in folder.iterdir()) == [".notes.tmp", "notes.json", "table-3.txt", "table-4.json"]
+        assert rung(capsys, "cache")[1] == f"{folder}: 0 files, 0 bytes\n"
+
+    def test_no_directory_is_no_fault(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert rung(capsys, "cache") == (
+            0,
+            "",
+            "nothing is kept: RUNG_CACHE is off, or nobody knows your home directory\n",
+        )
+        monkeypatch.setenv("RUNG_CACHE", "on")
+        monkeypatch.setenv("RUNG_CACHE_DIR", str(tmp_path / "none"))
+        assert rung(capsys, "cache")[1] == f"{tmp_path / 'none'}: 0 files, 0 bytes\n"
+
+
 class TestProgram:
     def test_python_m_rung_is_the_same_program(self) -> None:
         command = [sys.executable, "-m", "rung", "ladder", "cuda", "sm_90", "sm_90a"]
@@ -366,7 +414,7 @@ class TestProgram:
     def test_help_and_version(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert rung(capsys, "--help")[0] == 0
         assert rung(capsys, "--version")[1] == "rung 0.1.0\n"
-        for command in ("check", "explain", "ladder", "matrix", "facts", "parity"):
+        for command in ("cache", "check", "explain", "ladder", "matrix", "facts", "parity"):
             code, out, _ = rung(capsys, command, "--help")
             assert code == 0
             assert "--format" in out

@@ -16,9 +16,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-__all__ = ["directory", "is_off", "keep", "kept"]
+__all__ = ["directory", "forget", "is_off", "keep", "kept", "listed"]
 
 MAX_BYTES: Final = 1 << 30
+_OURS: Final = ("installed-", "table-")
+"""What names of files here start with."""
 
 
 def is_off(variable: str) -> bool:
@@ -69,3 +71,30 @@ def keep(name: str, data: bytes) -> None:
         replace_file(os.path.join(folder, name), data, durable=False)
     except OSError as error:
         log(f"{folder} cannot be written, so what is compiled is not kept: {error}")
+
+
+def listed() -> list[tuple[str, int]]:
+    """Give the names of the cache's files with their sizes in bytes, sorted; those that nobody finished, too."""
+    folder = directory()
+    try:
+        found = list(os.scandir(folder)) if folder is not None else []
+    except OSError:
+        return []
+    ours = [entry for entry in found if entry.name.removeprefix(".").startswith(_OURS)]
+    return sorted(
+        (entry.name, entry.stat(follow_symlinks=False).st_size)
+        for entry in ours
+        if entry.name.endswith((".json", ".tmp")) and entry.is_file(follow_symlinks=False)
+    )
+
+
+def forget(name: str) -> bool:
+    """Remove a file of the cache, and say whether it is gone."""
+    folder = directory()
+    try:
+        os.unlink(os.path.join(folder or "", name))
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -51,7 +51,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes, *, durable: bool = T
     kept = None
     with suppress(FileNotFoundError):
         kept = path.lstat()
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:64]}.", suffix=".tmp")
     fresh = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as stream:

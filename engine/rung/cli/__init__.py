@@ -13,7 +13,7 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
-from rung.cli import check, explain, facts, fix, ladder, matrix, new, parity, rule, schema
+from rung.cli import cache, check, explain, facts, fix, ladder, matrix, new, parity, rule, schema
 from rung.cli import compile as compile_
 from rung.cli.common import tell
 from rung.diagnostics import RungError, printable
@@ -25,7 +25,7 @@ __all__ = ["CLEAN", "FINDINGS", "INTERNAL", "USAGE", "main"]
 
 CLEAN, FINDINGS, USAGE, INTERNAL = range(4)
 
-_COMMANDS = (check, fix, new, explain, ladder, matrix, facts, parity, rule, schema, compile_)
+_COMMANDS = (check, fix, new, explain, ladder, matrix, facts, parity, rule, schema, compile_, cache)
 
 
 class _Parser(argparse.ArgumentParser):
