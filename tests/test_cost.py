@@ -200,11 +200,11 @@ class TestGrowth:
 
     @pytest.fixture
     def tables(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[rung.Table]:
-        """Two tables, as they are read from the cache: one of a hundred times the other's ops."""
+        """A small table, the same again, and one with a hundred times its ops, as they are read from the cache."""
         monkeypatch.setenv("RUNG_CACHE", "on")
         monkeypatch.setenv("RUNG_CACHE_DIR", str(tmp_path / "cache"))
         found = []
-        for ops in (1, 100):
+        for ops in (1, 1, 100):
             path = tmp_path / f"{ops}.yaml"
             path.write_text(matrix(ops, 5), encoding="utf-8")
             found += [rung.load([path], allow=["acme"]) for _ in range(2)][1:]
@@ -217,11 +217,11 @@ class TestGrowth:
             platform = rung.Platform.of("cpu", "generic", arrays="numpy", facts=facts, table=table)
             return executed(lambda: platform.resolve("op0", "v3"))
 
-        small, large = map(count, tables)
+        _, small, large = map(count, tables)  # the first one also has CPython prepare the code for being traced
         assert small == large
 
     def test_it_makes_the_cells_of_that_op_alone(self, tables: list[rung.Table]) -> None:
-        table = tables[1]
+        table = tables[2]
         rung.Platform.of("cpu", "generic", arrays="numpy", table=table).resolve("op7")
         made = [name for name, held in table.kernels._held.items() if not isinstance(held, str)]  # type: ignore[attr-defined]
         assert made == ["op7"]
