@@ -23,18 +23,21 @@ def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
         handle = os.open(path, os.O_RDONLY | _NO_WAIT)
     except ValueError as error:  # a null byte in the name
         raise OSError(str(error)) from None
-    with os.fdopen(handle, "rb") as stream:
+    try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise OSError("not a regular file")
         if found.st_size > limit:
             raise OSError(f"{found.st_size} bytes exceed the limit of {limit}")
-        data = stream.read(found.st_size + 1)  # which is what is reserved for them: never the limit
-        while len(data) > found.st_size and len(data) <= limit and (more := stream.read(len(data))):
-            data += more  # it grew meanwhile, or its file system knows no sizes
-        if len(data) > limit:
-            raise OSError(f"more than the limit of {limit} bytes")
-        return data
+        data = b""
+        while len(data) <= limit:
+            more = os.read(handle, max(found.st_size - len(data) + 1, 4096))
+            if not more:
+                return data
+            data = data + more if data else more
+        raise OSError(f"more than the limit of {limit} bytes")
+    finally:
+        os.close(handle)
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes, *, durable: bool = True) -> None:
