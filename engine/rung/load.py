@@ -103,8 +103,9 @@ def load(
     """Compile the manifests in `paths` (directories or files), with the built-in ones unless `builtin=False`.
 
     `allow` names the top-level packages these manifests may bind besides rung's own. `compiled` is a file that
-    `rung compile` wrote for these paths: it is read instead as long as no manifest changes. Installed plugins are not
-    part of it. Changes no global state. Raise ManifestError with every fault found.
+    `rung compile` wrote for these paths: it is read instead as long as no manifest changes. Without one, what was
+    compiled is kept in the user's cache directory, and read from there as long as no manifest changes. Installed
+    plugins are not part of it. Changes no global state. Raise ManifestError with every fault found.
     """
     named = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     own = builtin_unit()
@@ -135,13 +136,16 @@ def _table_of(units: list[Unit]) -> Table:
     before = stamp(units)
     table = compile_units(units)
     if kept and before and stamp(units) == before:  # else nobody knows what was compiled
-        cache.keep(_name_of(units), text_of(table, units, before).encode())
+        try:
+            cache.keep(_name_of(units), text_of(table, units, before).encode())
+        except KeyError:  # a manifest has vanished just now
+            pass
     return table
 
 
 def _name_of(units: Iterable[Unit]) -> str:
     """Give the name of a file of the cache: another one for other units, packages they may bind, or another rung."""
-    said = [(os.path.abspath(unit.place), sorted(unit.roots or ())) for unit in units]
+    said = [(os.path.abspath(unit.place), unit.roots and sorted(unit.roots)) for unit in units]
     return f"table-{digest(repr((VERSION, said)).encode())[:32]}.json"
 
 
