@@ -5,13 +5,16 @@ Owns the conversion of models to runtime records and nothing else: everything wr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from sys import intern
+from typing import TYPE_CHECKING, Any
 
 from rung import lattice
 from rung.bind import root_of
 from rung.diagnostics import ManifestError
 from rung.entries import AXES, DEFAULT, REFERENCE, Backend, Cell, Expression, Kind, LocalRow, Op, Profile, cell_id
 from rung.manifest import Manifests, collector_paused, merge
+from rung.models import KernelModel
 from rung.predicates import describe
 from rung.rules import check
 from rung.rules.safety import paths
@@ -20,7 +23,7 @@ from rung.table import Table, Wanted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rung.manifest import CellEntry
+    from rung.manifest import BackendEntry, CellEntry
     from rung.models import ExpressionModel, OpModel, Tolerance
     from rung.units import Unit
 
@@ -56,16 +59,17 @@ def compile_manifests(whole: Manifests) -> Table:
     ops = {name: _op(entry.model, name, whole) for name, entry in sorted(whole.ops.items())}
     kernels: dict[str, list[Cell]] = {name: [_reference(op)] for name, op in ops.items()}
     components: dict[str, list[Cell]] = {name: [] for name in sorted(whole.kinds)}
-    for entry in sorted(whole.cells, key=lambda e: e.id):
+    cell = _CellMaker(whole, pool).cell
+    for entry in sorted(whole.cells, key=attrgetter("id")):
         cells = kernels if entry.arch is not None else components
-        cells[entry.serves].append(_cell(entry, whole, pool))
+        cells[entry.serves].append(cell(entry))
     backends = {
         entry.name: Backend(entry.name, entry.file.arrays or "numpy", entry.where, entry.file.hint or "")
         for entry in sorted(whole.backends.values(), key=lambda e: e.name)
     }
-    allowed = {root_of(path) for path, _, _ in paths(whole)}
-    for unit in whole.units:
-        allowed |= unit.roots or set()
+    allowed: set[str] = set()
+    for unit in (*whole.units, *(entry.unit for entry in whole.backends.values())):
+        allowed |= {root_of(path) for path, _, _ in paths(whole)} if unit.roots is None else unit.roots
     return Table(
         devices=whole.device_records,
         ops=ops,
@@ -74,8 +78,8 @@ def compile_manifests(whole: Manifests) -> Table:
         profiles=_profiles(whole),
         predicates=pool,
         named={name: entry.where for name, entry in sorted(whole.predicates.items())},
-        kernels={name: tuple(sorted(cells, key=lambda c: c.id)) for name, cells in kernels.items()},
-        components={name: tuple(sorted(cells, key=lambda c: c.id)) for name, cells in components.items()},
+        kernels={name: tuple(sorted(cells, key=attrgetter("id"))) for name, cells in kernels.items()},
+        components={name: tuple(sorted(cells, key=attrgetter("id"))) for name, cells in components.items()},
         wanted=Wanted.by(whole.device_records.values(), pool.values()),
         roots=frozenset(allowed),
     )
@@ -83,10 +87,9 @@ def compile_manifests(whole: Manifests) -> Table:
 
 def expression_of(model: ExpressionModel) -> Expression:
     """Give the runtime form of a predicate."""
-    (field,) = model.model_fields_set - {"why"}
-    key = field.rstrip("_")
+    key = model.key
     why = model.why or ""
-    value = getattr(model, field)
+    value: Any = model.not_ if key == "not" else getattr(model, key)
     if key in ("all", "any"):
         return Expression(key, terms=tuple(expression_of(term) for term in value), why=why)
     if key == "not":
@@ -98,22 +101,8 @@ def expression_of(model: ExpressionModel) -> Expression:
         return Expression(key, args=(("name", name), *([] if wanted is None else [("value", wanted)])), why=why)
     if isinstance(value, list):
         return Expression(key, args=(("name", tuple(value)),), why=why)
-    given = value.model_dump(exclude_none=True)
-    args = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in given.items())
+    args = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in value if v is not None)
     return Expression(key, args=args, why=why)
-
-
-def _need(model: ExpressionModel | None, pool: dict[str, Expression]) -> tuple[str, ...]:
-    """Give the pool name of a condition; an inline one is pooled under its text, so equal ones are one."""
-    if model is None:
-        return ()
-    if model.use is not None:
-        return (model.use,)
-    expression = expression_of(model)
-    name = describe(expression)
-    while pool.setdefault(name, expression) != expression:
-        name += "'"
-    return (name,)
 
 
 def _tolerance(model: Tolerance) -> dict[str, float | int]:
@@ -148,30 +137,73 @@ def _reference(op: Op) -> Cell:
     )
 
 
-def _cell(entry: CellEntry, whole: Manifests, pool: dict[str, Expression]) -> Cell:
-    model = entry.model
-    file = entry.backend.file
-    artifact = getattr(model, "artifact", None)
-    if entry.arch is not None and artifact is None:
-        artifact = lattice.default_artifact(whole.device_records[entry.device], entry.arch)
-    needs = (*_need(file.requires, pool), *_need(model.when, pool))
-    return Cell(
-        id=entry.id,
-        backend=entry.backend.name,
-        serves=entry.serves,
-        device=entry.device,
-        arch=entry.arch,
-        variant=entry.variant,
-        arrays=model.arrays or file.arrays or "numpy",
-        impl=model.impl,
-        artifact=artifact,
-        where=entry.where,
-        needs=tuple(dict.fromkeys(needs)),
-        exclude=tuple(whole.target(entry.device, arch) for arch in getattr(model, "exclude", ())),
-        degraded=model.degraded or "",
-        hint=model.hint or file.hint or "",
-        workspace_bytes=getattr(model, "workspace_bytes", None),
-    )
+class _CellMaker:
+    """Makes cells, and what many of them have in common once.
+
+    A condition has the name of its predicate; an inline one is pooled under its text, so equal ones are one.
+    """
+
+    def __init__(self, whole: Manifests, pool: dict[str, Expression]) -> None:
+        self.whole = whole
+        self.pool = pool
+        self.artifacts: dict[tuple[str, str], str] = {}
+        self.named: dict[int, str] = {}  # see Note [Conditions that are alike]
+
+    def cell(self, entry: CellEntry) -> Cell:
+        """Make the cell of an entry. Words that many cells share are one text each."""
+        model, backend, arch = entry.model, entry.backend, entry.arch
+        file = backend.file
+        artifact: str | None = None
+        exclude: tuple[str, ...] = ()
+        workspace_bytes: int | None = None
+        if isinstance(model, KernelModel) and arch is not None:
+            arch, artifact, workspace_bytes = intern(arch), model.artifact, model.workspace_bytes
+            artifact = artifact or self.default_artifact(entry.device, arch)
+            exclude = tuple(self.whole.target(entry.device, name) for name in model.exclude)
+        return Cell(
+            entry.id,
+            backend.name,
+            entry.serves,
+            intern(entry.device),
+            arch,
+            intern(entry.variant),
+            model.arrays or file.arrays or _NUMPY,
+            intern(model.impl),
+            artifact,
+            entry.where,
+            self.needs(backend, model.when),
+            exclude,
+            model.degraded or "",
+            intern(model.hint or file.hint or ""),
+            workspace_bytes,
+        )
+
+    def default_artifact(self, device: str, arch: str) -> str:
+        found = self.artifacts.get((device, arch))
+        if found is None:
+            found = lattice.default_artifact(self.whole.device_records[device], arch)
+            self.artifacts[device, arch] = found
+        return found
+
+    def needs(self, backend: BackendEntry, when: ExpressionModel | None) -> tuple[str, ...]:
+        """Give the names of what a backend requires and a row asks, each once."""
+        requires = backend.file.requires
+        if requires is None:
+            return () if when is None else (self.need(when),)
+        asked = (self.need(requires),) if when is None else (self.need(requires), self.need(when))
+        return tuple(dict.fromkeys(asked))
+
+    def need(self, model: ExpressionModel) -> str:
+        if model.use is not None:
+            return model.use
+        name = self.named.get(id(model))
+        if name is None:
+            expression = expression_of(model)
+            name = describe(expression)
+            while self.pool.setdefault(name, expression) != expression:
+                name += "'"
+            self.named[id(model)] = name
+        return name
 
 
 def _profiles(whole: Manifests) -> dict[str, Profile]:

@@ -119,18 +119,26 @@ class BackendEntry:
         return {lost[:size] for lost in self.lost for size in range(len(lost) + 1)}
 
 
-@dataclass(frozen=True, slots=True)
 class CellEntry:
-    """One cell of the product a manifest row stands for. `arch` is None for a component."""
+    """One cell of the product a manifest row stands for. `arch` is None for a component.
 
-    id: str
-    backend: BackendEntry
-    serves: str
-    index: int
-    device: str
-    arch: str | None
-    variant: str
-    model: KernelModel | ComponentModel
+    No frozen dataclass: there may be a hundred thousand, and those take several times as long to make.
+    """
+
+    __slots__ = ("arch", "backend", "device", "id", "index", "model", "serves", "variant")
+
+    def __init__(
+        self, backend: BackendEntry, serves: str, index: int, device: str, arch: str | None, variant: str,
+        model: KernelModel | ComponentModel,
+    ) -> None:  # fmt: skip
+        self.id = cell_id(backend.name, serves, device, arch, variant)
+        self.backend = backend
+        self.serves = serves
+        self.index = index
+        self.device = device
+        self.arch = arch
+        self.variant = variant
+        self.model = model
 
     @property
     def section(self) -> str:
@@ -230,12 +238,10 @@ class Manifests:
             for op, index, kernel in backend.kernels:
                 for device, written, variant in product(kernel.device, kernel.arch, kernel.variant):
                     arch = self.target(device, written)
-                    name = cell_id(backend.name, op, device, arch, variant)
-                    out.append(CellEntry(name, backend, op, index, device, arch, variant, kernel))
+                    out.append(CellEntry(backend, op, index, device, arch, variant, kernel))
             for kind, index, component in backend.components:
                 for device, variant in product(component.device, component.variant):
-                    name = cell_id(backend.name, kind, device, None, variant)
-                    out.append(CellEntry(name, backend, kind, index, device, None, variant, component))
+                    out.append(CellEntry(backend, kind, index, device, None, variant, component))
         if not self.replaced:
             return tuple(out)
         # Registered rows are in the order of registration: one that replaces takes the key from all before it.
@@ -385,7 +391,7 @@ def _limit_cells(whole: Manifests) -> None:
 def _add_document(whole: Manifests, document: Document, unit: Unit, faults: int) -> None:
     """Validate a document and add what is sound of it; `faults` were found before it was read."""
     problems = whole.problems
-    data = document.root.data
+    data = document.data
     if not document.usable or not isinstance(data, dict):
         if whole.mentioned is not None:
             whole.mentioned.update(word for line in document.lines for word in _WORD.findall(line))
@@ -412,7 +418,7 @@ def _add_document(whole: Manifests, document: Document, unit: Unit, faults: int)
     places += outcome if isinstance(outcome, list) else []
     hopeless: set[Loc] = set()
     while True:
-        mended = mend(data, places, hopeless)
+        mended = mend(document.data, places, hopeless)
         try:
             file = ManifestFile.model_validate(mended.data)
         except ValidationError as errors:  # something else depends on what was taken out
@@ -477,10 +483,13 @@ def _remember_names(whole: Manifests, data: dict[str, Any]) -> None:
             whole.mentioned.update(_texts(entries))  # a misspelt section
     for section in ROWS:
         for name, rows in _items(data.get(section)):
+            served = whole.names(f"variants of {name}")
             for row in rows if isinstance(rows, list) else ():
                 variants = row.get("variant") if isinstance(row, dict) else None
-                listed = variants if isinstance(variants, list) else [variants]
-                whole.names(f"variants of {name}").update(v for v in listed if isinstance(v, str))
+                if isinstance(variants, str):
+                    served.add(variants)
+                elif isinstance(variants, list):
+                    served.update(v for v in variants if isinstance(v, str))
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -519,14 +528,14 @@ def _add_file(whole: Manifests, file: ManifestFile, document: Document, unit: Un
         _incomplete_backend(whole, file, document)
         if not file.kernels and not file.components:
             return
-        written = document.root.data.get("backend")  # type: ignore[attr-defined]
+        written = document.data.get("backend")
         name = name or (written if isinstance(written, str) else f"backend of {document.path}")
 
     def placed(section: str, rows: dict[str, list[Any]]) -> tuple[tuple[str, int, Any], ...]:
         return tuple(
-            (op, mended.rows.get((section, op), range(len(cells)))[i], cell)
+            (op, index, cell)
             for op, cells in rows.items()
-            for i, cell in enumerate(cells)
+            for index, cell in zip(mended.rows.get((section, op), range(len(cells))), cells, strict=True)
         )
 
     kernels, components = placed("kernels", file.kernels), placed("components", file.components)

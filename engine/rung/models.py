@@ -3,6 +3,13 @@
 Owns keys, types, closed sets and identifier grammar of single documents, and the words an editor shows for them.
 Knows nothing of other files: whether a name exists is for `rung.rules`.
 
+Note [Defaults that are shared]: a default that is a list is given by a factory, which hands out one list for all. Given
+as a value it would be copied for each model, which takes longer than validating a row. Nobody changes what is frozen.
+
+Note [Conditions that are alike]: many rows ask the same. Where the caller gives a mapping as context, a condition is
+validated once, and every row that asks it in the same words has the same model; rules and `rung.compile` count on that
+for their speed alone.
+
 Note [What a schema is told]: validators are Python, and a JSON Schema says only what it is told. So each validator has
 its twin beside it, as `json_schema_extra` or as the schema of a short form, and a differential test holds the two
 together. `x-refers` on a name says what it is a name of, `x-like` in which other place the same may stand;
@@ -14,7 +21,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError, core_schema
 
 from rung.diagnostics import did_you_mean, shorten
@@ -330,11 +347,14 @@ class VersionAtom(Model, title="version"):
     version: Text = Field(description="PEP 440 specifier, such as `>=525`.", examples=[">=525"])
 
 
+_NAME_AND_VERSION = re.compile(r"\s*([^\s<>=!~]*)\s*(.*?)\s*", re.DOTALL)
+
+
 def _split_version(value: Any) -> Any:
     """`torch >=2.4` is the long form's name and version."""
     if not isinstance(value, str):
         return value
-    name, version = re.fullmatch(r"\s*([^\s<>=!~]*)\s*(.*?)\s*", value, re.DOTALL).groups()  # type: ignore[union-attr]
+    name, version = _NAME_AND_VERSION.fullmatch(value).groups()  # type: ignore[union-attr]
     return {"name": name, "version": version} if version else {"name": name}
 
 
@@ -440,23 +460,35 @@ class ExpressionModel(Model, title="predicate", json_schema_extra=_ONE_KEY):
         examples=["acme.probes:has_engine"],
     )
 
+    @property
+    def key(self) -> str:
+        """The node's one key besides `why`: `all`, `any`, `not` or an atom."""
+        for name in self.model_fields_set:
+            if name != "why":
+                return name.rstrip("_")
+        raise AssertionError("validation lets nothing pass that has no key")
+
     @model_validator(mode="after")
     def _one_key(self) -> ExpressionModel:
         given = sorted(self.model_fields_set - {"why"})
+        if len(given) == 1:
+            return self
         if not given:
             hint = "add one of `all`, `any`, `not`, `use`, or an atom such as `module: torch >=2.4`"
             raise _fault("RG203", "a predicate has one key besides `why`, here is none", hint)
-        if len(given) > 1:
-            keys = " and ".join(f"`{k.rstrip('_')}`" for k in given)
-            raise _fault("RG207", f"a predicate has one key besides `why`, here are {keys}", "put them under `all:`")
-        return self
+        keys = " and ".join(f"`{k.rstrip('_')}`" for k in given)
+        raise _fault("RG207", f"a predicate has one key besides `why`, here are {keys}", "put them under `all:`")
 
 
-def _expression_form(value: Any) -> Any:
-    """Give the long form: a text names a predicate, a list means `all`."""
-    if isinstance(value, str):
-        return {"use": value}
-    return {"all": value} if isinstance(value, list) else value
+def _expression(value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    """Validate the long form: a text names a predicate, a list means `all`. See Note [Conditions that are alike]."""
+    met: dict[str, Any] = {} if info.context is None else info.context
+    text = repr(value)
+    known = met.get(text)
+    if known is None:
+        form = {"use": value} if isinstance(value, str) else {"all": value} if isinstance(value, list) else value
+        known = met[text] = validate(form)
+    return known
 
 
 class _ExpressionForms:
@@ -468,7 +500,7 @@ class _ExpressionForms:
         return {"anyOf": [name, {"x-like": "#/$defs/ExpressionModel/properties/all"}, handler(core)]}
 
 
-ExpressionLike: TypeAlias = Annotated[ExpressionModel, BeforeValidator(_expression_form), _ExpressionForms()]
+ExpressionLike: TypeAlias = Annotated[ExpressionModel, WrapValidator(_expression), _ExpressionForms()]
 ExpressionModel.model_rebuild()  # its fields name ExpressionLike, which exists only now
 
 
@@ -572,12 +604,19 @@ class KindModel(Model, title="component kind"):
     )
 
 
+_DEFAULT_VARIANT = ["default"]
+_GENERIC_TARGET = [GENERIC]
+_NO_CHIPS: list[str] = []
+
+
 class CellModel(Model):
     """What kernels and components have in common."""
 
     device: OneOrMore[DeviceName] = Field(description="One device or several.", examples=["cuda", ["cuda", "rocm"]])
     variant: OneOrMore[VariantName] = Field(
-        ["default"], description="One variant or several. Default: `default`.", examples=["fused"]
+        default_factory=lambda: _DEFAULT_VARIANT,
+        description="One variant or several. Default: `default`.",
+        examples=["fused"],
     )
     impl: PythonPath = Field(
         description="The function that serves, as `module:function`.", examples=["acme.kernels:attention"]
@@ -606,7 +645,7 @@ class KernelModel(CellModel, title="cell of an op"):
     """A cell of an op, or several: every member of device x arch x variant must be legal."""
 
     arch: OneOrMore[TargetName] = Field(
-        [GENERIC],
+        default_factory=lambda: _GENERIC_TARGET,
         description="One target or several. Default: `generic`.",
         examples=["sm_90", ["sm_80", "sm_90"], "x86_64", "generic"],
     )
@@ -614,7 +653,9 @@ class KernelModel(CellModel, title="cell of an op"):
         None, description="What the code is; native, ptx or python by target.", examples=["source"]
     )
     exclude: list[ChipName] = Field(
-        [], description="Device archs on which it must not be offered.", examples=[["sm_121"]]
+        default_factory=lambda: _NO_CHIPS,
+        description="Device archs on which it must not be offered.",
+        examples=[["sm_121"]],
     )
     workspace_bytes: Annotated[int, Field(ge=0)] | None = Field(
         None, description="Memory it takes beside its arguments and results, in bytes.", examples=[0]

@@ -77,7 +77,8 @@ class _Generator(GenerateJsonSchema):
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> Schema:
         out = super().default_schema(schema)
-        default = out.pop("default", None)
+        make: Any = schema.get("default_factory")  # see Note [Defaults that are shared]
+        default = make() if make is not None else out.pop("default", None)
         if isinstance(default, list) and len(default) == 1:
             (default,) = default  # as it would be written
         return {**out, "default": default} if default else out
@@ -263,7 +264,7 @@ def _written(entry: Any) -> str:
     if hasattr(entry, "file"):
         return f"Takes and gives {entry.file.arrays}." if entry.file.arrays else ""
     why = getattr(entry.model, "why", None)
-    return why or "`" + shorten(json.dumps(entry.document.node(entry.loc).data, ensure_ascii=False), 160) + "`"
+    return why or "`" + shorten(json.dumps(entry.document.at(entry.loc), ensure_ascii=False), 160) + "`"
 
 
 def _gathered(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

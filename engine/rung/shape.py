@@ -86,7 +86,7 @@ def validate(model: type[M], document: Document, problems: Problems) -> M | list
 def _validated(model: type[M], document: Document) -> M | list[_Fault] | None:
     """Give the model, or the faults; None when they are too many to be looked at."""
     try:
-        return model.model_validate(document.root.data)
+        return model.model_validate(document.data, context={})
     except ValidationError as errors:
         if errors.error_count() > MAX_ERRORS:
             return None

@@ -7,6 +7,11 @@ Note [The pure loader decides]: libyaml reads five times as fast as PyYAML's own
 same texts. So libyaml is trusted only where it could read everything: a text that it gave up, or with one of the few
 things that the two read differently, is read by the pure parser, and codes and lines do not depend on how PyYAML was
 built. Above `MAX_REREAD` characters libyaml's answer stands, for the sake of time.
+
+Note [Read for data, read for places]: most texts have no fault, and nobody asks where their scalars stand. So
+`_Outliner` reads a text first. It keeps the places of the upper levels alone, takes only what `_Builder` would take,
+with the same events and the same `_value_of`, and gives up at the first thing that it would have to report or to mark.
+Then, or when somebody asks for a place further down, `_Builder` reads the text: all that is reported comes from it.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import os
 import re
 import unicodedata
 from dataclasses import dataclass
+from itertools import islice
 from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -50,6 +56,8 @@ MAX_VALUES: Final = 4_000_000
 MAX_FINDINGS: Final = 1000
 """Findings reported of one file, or by one rule: beyond them hostile input would only cost memory."""
 MAX_REREAD: Final = 64 * 1024
+LEVELS: Final = 3
+"""Levels below the root of which places are kept at first: sections, their entries, and the rows or keys of those."""
 MAX_DIRECTIVES: Final = 16
 """Lines that start with `%`, of which each parser compares every one with all before it."""
 
@@ -63,8 +71,14 @@ class PureLoader(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):
         yaml.parser.Parser.__init__(self)
 
 
+_SCALAR: Any = yaml.ScalarEvent
+_MAPPING: Any = yaml.MappingStartEvent
+_END_OF_MAPPING: Any = yaml.MappingEndEvent
+_SEQUENCE: Any = yaml.SequenceStartEvent
+_END_OF_SEQUENCE: Any = yaml.SequenceEndEvent
 _FAST: Any = getattr(yaml, "CBaseLoader", PureLoader)
 
+_COLLECTIONS = (dict, list)
 NOWHERE = yaml.Mark("", 0, 0, 0, "", 0)
 _TOO_MANY = (f"more than {MAX_FINDINGS} findings in this file", "the rest of it was not read: repair these first")
 _TOO_DEEP = (f"nesting deeper than the limit of {MAX_DEPTH}", "flatten the document")
@@ -99,6 +113,8 @@ _OPENED = {
 _DOUBTFUL = re.compile(r"\t|(?:^|[\n\[{,])[ \n]*\?|[|>][-+0-9]*#")
 _INT = re.compile(r"-?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"-?[0-9]+\.[0-9]+(e[-+][0-9]+)?")
+_NO_VALUE_OF = object()
+"""Stands for the value of a plain scalar that is not to be written so."""
 _GLUED = re.compile(r"[ ]*-[{\[\"'A-Za-z]")
 # What some YAML 1.1 or 1.2 reader takes for a boolean, a number, a date or a special value.
 _AMBIGUOUS = re.compile(
@@ -194,43 +210,77 @@ class Node:
 
 @dataclass(slots=True)
 class Document:
-    """One file that was read: its shown path, its root node, the hash of its bytes, its text by lines, its size.
+    """One file that was read: its shown path, its nodes, the hash of its bytes, its text by lines, its size.
 
-    Not `usable` when its text could not be parsed: it then has lines to show, and an empty root.
+    Not `usable` when its text could not be parsed: it then has lines to show, and an empty root. Not `whole` as long
+    as the `outline` lacks what lies below the upper levels; see Note [Read for data, read for places].
     """
 
     path: str
-    root: Node
+    outline: Node
     digest: str
     lines: list[str]
     usable: bool = True
     size: int = 0
+    whole: bool = True
+
+    @property
+    def data(self) -> Any:
+        """What the file says, as plain data."""
+        return self.outline.data
+
+    @property
+    def root(self) -> Node:
+        """The root of all nodes. Where the outline is not whole the text is read again, and its data made anew."""
+        if not self.whole:
+            read_again = _parse("\n".join(self.lines), self.path, Problems(), _FAST)
+            assert read_again is not None
+            self.outline, self.whole = read_again, True
+        return self.outline
 
     def node(self, loc: Iterable[str | int]) -> Node:
         """Give the node at `loc`, or its nearest ancestor that exists."""
-        node = self.root
+        return _below(self.root, loc)
+
+    def at(self, loc: Iterable[str | int]) -> Any:
+        """Give what the file says at `loc`, None where it says nothing."""
+        found = self.data
         for part in loc:
-            child = node.child(part)
-            if child is None:
-                break
-            node = child
-        return node
+            try:
+                found = found[part]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return found
 
     def where(self, loc: Iterable[str | int] = (), *, key: bool = False) -> Where:
         """Give the place of the value at `loc`, or with `key` of the mapping key that leads to it."""
-        path = list(loc)
+        path = tuple(loc)
+        known = self.outline if self.whole or len(path) <= LEVELS else self.root
         if key and path and isinstance(path[-1], str):
-            found = (self.node(path[:-1]).values or {}).get(path[-1])
+            found = (_below(known, path[:-1]).values or {}).get(path[-1])
             if found is not None and found.key is not None:
                 return self.place(found.key)
-        return self.place(self.node(path))
+        return self.place(_below(known, path))
 
     def place(self, node: Node) -> Where:
         """Give the place of a node. A collection of several lines is shown by its first line alone."""
-        if node.end_line != node.line and (node.items is not None or node.values is not None):
-            text = self.lines[node.line - 1] if node.line <= len(self.lines) else ""
-            return Where(self.path, node.line, node.column, node.line, len(text) + 1)
-        return Where(self.path, node.line, node.column, node.end_line, node.end_column)
+        start, end = node.start, node.end
+        line = start.line + 1
+        if end.line != start.line and node.data.__class__ in _COLLECTIONS:
+            text = self.lines[start.line] if line <= len(self.lines) else ""
+            return Where(self.path, line, start.column + 1, line, len(text) + 1)
+        return Where(self.path, line, start.column + 1, end.line + 1, end.column + 1)
+
+
+def _below(node: Node, loc: Iterable[str | int]) -> Node:
+    """Give the node at `loc` below another, or its nearest ancestor that exists."""
+    for part in loc:
+        inner: Any = node.values if part.__class__ is str else node.items
+        try:
+            node = inner[part]
+        except (TypeError, KeyError, IndexError):
+            break
+    return node
 
 
 def read_path(path: str | PathLike[str], shown: str, problems: Problems) -> Document | None:
@@ -251,7 +301,7 @@ def read_path(path: str | PathLike[str], shown: str, problems: Problems) -> Docu
 def read(data: bytes, path: str, problems: Problems, *, events: Any = None) -> Document | None:
     """Read one YAML document from bytes and report everything wrong with it; None when there are too many.
 
-    `events` replaces the event source (a PyYAML loader class), for comparing the two.
+    `events` replaces the event source (a PyYAML loader class), for comparing the two; then all nodes are made at once.
     """
     if len(data) > MAX_FILE_BYTES:
         _too_large(len(data), path, problems)
@@ -261,9 +311,10 @@ def read(data: bytes, path: str, problems: Problems, *, events: Any = None) -> D
     empty = Node({}, NOWHERE, NOWHERE)
     document = Document(path, empty, hashlib.sha256(data).hexdigest(), text.split("\n"), False, len(data))
     if _is_text(raw, document, problems):
-        root = _parse(text, path, problems, events or _FAST)
+        outline = _outlined(text) if events is None else None
+        root = outline or _parse(text, path, problems, events or _FAST)
         if root is not None:
-            document.root, document.usable = root, True
+            document.outline, document.usable, document.whole = root, True, outline is None
     return document
 
 
@@ -282,6 +333,8 @@ def _is_text(raw: bytes, document: Document, problems: Problems) -> bool:
         where = Where(document.path, row, column, row, column + 1)
         problems.add("RG001", where, f"not UTF-8: {error.reason} at byte {error.start}", hint="save the file as UTF-8")
         return False
+    if all(map(str.isprintable, document.lines)):
+        return True
     found = 0
     for row, line in enumerate(document.lines, 1):
         match = None if line.isprintable() else _CONTROL.search(line)
@@ -312,6 +365,156 @@ def _parse(text: str, path: str, problems: Problems, loader: Any) -> Node | None
         builder.run(PureLoader, text)
     problems.found += builder.problems.found
     return builder.root
+
+
+class _Unusual(Exception):
+    """Something was met that only `_Builder` can judge."""
+
+
+def _outlined(text: str) -> Node | None:
+    """Read text that has no fault; None when it may have one. See Note [Read for data, read for places]."""
+    if text.startswith("%") or "\n%" in text or (len(text) <= MAX_REREAD and ("?" in text or _DOUBTFUL.search(text))):
+        return None
+    try:
+        return _Outliner(_FAST(text)).document()
+    except (_Unusual, StopIteration, yaml.YAMLError, ValueError, OverflowError):
+        return None
+
+
+class _Outliner:
+    """Turns events into data, and into nodes as far as the upper levels go.
+
+    It recurses, but no deeper than `MAX_DEPTH`.
+    """
+
+    def __init__(self, source: Any) -> None:
+        self.events: Any = islice(iter(source.get_event, None), MAX_VALUES)
+        self.names: set[str] = set()  # the plain keys met so far
+        self.end: Any = NOWHERE  # of the collection read last
+
+    def document(self) -> Node:
+        next(self.events)
+        start = next(self.events)
+        if start.__class__ is not yaml.DocumentStartEvent or start.version or start.tags:
+            raise _Unusual
+        root = self.node(next(self.events), 0)
+        next(self.events)
+        if next(self.events).__class__ is not yaml.StreamEndEvent:
+            raise _Unusual
+        return root
+
+    def node(self, event: Any, level: int) -> Node:
+        """Read a value with its place, and with the places of what is inside as far as the upper levels go."""
+        start = event.start_mark
+        if event.__class__ is _SCALAR:
+            return Node(self.scalar(event), start, event.end_mark, not event.style)
+        if level == LEVELS:
+            data = self.collection(event, level)
+            return Node(data, start, self.end)
+        self.undecorated(event)
+        if event.__class__ is _MAPPING:
+            return self.mapping_of_nodes(start, level + 1)
+        if event.__class__ is _SEQUENCE:
+            return self.sequence_of_nodes(start, level + 1)
+        raise _Unusual
+
+    def mapping_of_nodes(self, start: Any, level: int) -> Node:
+        values: dict[str, Node] = {}
+        event = next(self.events)
+        while event.__class__ is not _END_OF_MAPPING:
+            name = self.name(event)
+            if name in values:
+                raise _Unusual
+            values[name] = self.node(next(self.events), level)
+            values[name].key = Node(name, event.start_mark, event.end_mark, not event.style)
+            event = next(self.events)
+        node = Node({name: value.data for name, value in values.items()}, start, event.end_mark)
+        node.values = values
+        return node
+
+    def sequence_of_nodes(self, start: Any, level: int) -> Node:
+        items: list[Node] = []
+        event = next(self.events)
+        while event.__class__ is not _END_OF_SEQUENCE:
+            items.append(self.node(event, level))
+            event = next(self.events)
+        node = Node([item.data for item in items], start, event.end_mark)
+        node.items = items
+        return node
+
+    def collection(self, event: Any, level: int) -> dict[str, Any] | list[Any]:
+        """Read what a collection holds whose first event is given."""
+        self.undecorated(event)
+        if level == MAX_DEPTH:
+            raise _Unusual
+        if event.__class__ is _MAPPING:
+            return self.mapping(level + 1)
+        if event.__class__ is _SEQUENCE:
+            return self.sequence(level + 1)
+        raise _Unusual
+
+    def mapping(self, level: int) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        names, events = self.names, self.events
+        for event in events:
+            if event.__class__ is _END_OF_MAPPING:
+                self.end = event.end_mark
+                return data
+            is_met = event.__class__ is _SCALAR and event.value in names and event.anchor is None and event.tag is None
+            name = event.value if is_met else self.name(event)
+            if name in data:
+                raise _Unusual
+            value = next(events)
+            data[name] = self.scalar(value) if value.__class__ is _SCALAR else self.collection(value, level)
+        raise _Unusual
+
+    def sequence(self, level: int) -> list[Any]:
+        data: list[Any] = []
+        for event in self.events:
+            if event.__class__ is _END_OF_SEQUENCE:
+                self.end = event.end_mark
+                return data
+            data.append(self.scalar(event) if event.__class__ is _SCALAR else self.collection(event, level))
+        raise _Unusual
+
+    def undecorated(self, event: Any) -> None:
+        if event.anchor is not None or event.tag is not None:
+            raise _Unusual
+
+    def name(self, event: Any) -> str:
+        """Read a key, which is text of ASCII."""
+        name = self.scalar(event) if event.__class__ is _SCALAR else None
+        if name.__class__ is not str or not name.isascii():
+            raise _Unusual
+        if not event.style:
+            self.names.add(name)
+        return name
+
+    def scalar(self, event: Any) -> Any:
+        text: str = event.value
+        if event.anchor is not None or event.tag is not None or len(text) > MAX_SCALAR:
+            raise _Unusual
+        if event.style:
+            if not text.isprintable() and _CONTROL.search(text):
+                raise _Unusual
+            return text
+        if text and text[0] not in _SUSPECT_START:
+            return text
+        value = _value_of(text)
+        if value is _NO_VALUE_OF:
+            raise _Unusual
+        return value
+
+
+def _value_of(text: str) -> Any:
+    """Give a plain scalar its value; `_NO_VALUE_OF` where it has none that every YAML reader agrees on."""
+    if text == "true" or text == "false":
+        return text == "true"
+    if _INT.fullmatch(text) and len(text) < 19:
+        return int(text)
+    if _FLOAT.fullmatch(text) and not isinf(float(text)):
+        return float(text)
+    return _NO_VALUE_OF if text == "<<" or text in _NULL or _AMBIGUOUS.fullmatch(text) else text
 
 
 class _Frame:
@@ -411,11 +614,11 @@ class _Builder:
                 self.report("RG004", event, f"more than {MAX_VALUES} values in one file", "split it into several files")
                 raise _StopReading
             kind = event.__class__
-            if kind is yaml.ScalarEvent:
+            if kind is _SCALAR:
                 self.attach(self.scalar(event))
-            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
-                self.open(event, {} if kind is yaml.MappingStartEvent else [])
-            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+            elif kind is _MAPPING or kind is _SEQUENCE:
+                self.open(event, {} if kind is _MAPPING else [])
+            elif kind is _END_OF_MAPPING or kind is _END_OF_SEQUENCE:
                 self.stack.pop().node.end = event.end_mark
             elif kind is yaml.AliasEvent:
                 node = Node("", event.start_mark, event.end_mark)
@@ -558,18 +761,15 @@ class _Builder:
 
     def resolve(self, node: Node, text: str, event: Any) -> None:
         """Give a plain scalar its value, or reject it: what stays text here is text to every YAML reader."""
-        if text == "true" or text == "false":
-            node.data = text == "true"
-        elif _INT.fullmatch(text) and len(text) < 19:
-            node.data = int(text)
-        elif _FLOAT.fullmatch(text) and not isinf(float(text)):
-            node.data = float(text)
+        value = _value_of(text)
+        if value is not _NO_VALUE_OF:
+            node.data = value
         elif text == "<<":
             self.report("RG105", event, "merge key `<<`", "write the keys out")
             node.bad = True
         elif text in _NULL:
             self.null(node, text, event)
-        elif _AMBIGUOUS.fullmatch(text):
+        else:
             shown = shorten(text)
             hint = f'write "{shown}" if it is text, or true, false, 12 or 1.5 if it is not'
             self.report("RG102", event, f"`{shown}` is read differently by YAML 1.1 and 1.2", hint)

@@ -110,7 +110,7 @@ def _spare_functions(known: Bindings, module: Module, shapes: set[tuple[str, ...
 def _has_row_without_path(whole: Manifests) -> bool:
     """Say whether a row has lost the path it was to have: it may be any."""
     for document in whole.documents:
-        data = document.root.data
+        data = document.data
         for section in ("kernels", "components"):
             served = data.get(section) if isinstance(data, dict) else None
             for rows in served.values() if isinstance(served, dict) else ():

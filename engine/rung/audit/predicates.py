@@ -59,7 +59,7 @@ def _maybe_used(whole: Manifests) -> set[str]:
     cut = whole.names("backends") - set(whole.backends)
     found: set[str] = set()
     for document in whole.documents:
-        stack: list[object] = [document.root.data] if document.path in faulty or cut else []
+        stack: list[object] = [document.data] if document.path in faulty or cut else []
         while stack:
             value = stack.pop()
             if isinstance(value, str):

@@ -466,7 +466,7 @@ def _parts(scene: Scene) -> Iterator[Use | Rows]:
             is_op = kind in whole.names("ops") and kind not in whole.names("kinds")  # in the wrong section
             yield Rows("components", "builder", "" if is_op else CALLS["builder"], backend, components)
     for node in atoms(whole, "probe"):
-        inner = (*node.loc, "probe") if node.document.node(node.loc).values is not None else node.loc
+        inner = (*node.loc, "probe") if node.is_long else node.loc
         yield Use(str(node.model.probe), "probe", CALLS["probe"], "", node.document, inner, node.unit)
 
 

@@ -5,42 +5,54 @@ Owns the mapping between the short forms of an expression and where its parts st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from rung.diagnostics import Where
+    from rung.diagnostics import Problem, Where
     from rung.manifest import Manifests
     from rung.models import ExpressionModel
     from rung.source import Document
     from rung.units import Unit
 
-__all__ = ["Placed", "atoms", "expressions", "nodes"]
+__all__ = ["Placed", "alike", "atoms", "judged", "nodes"]
 
 Loc = tuple[str | int, ...]
 
+_OPERATORS = ("all", "any", "not")
 
-@dataclass(frozen=True, slots=True)
+
 class Placed:
     """An expression node, the document it stands in, its place there, and the unit of that document."""
 
-    model: ExpressionModel
-    document: Document
-    loc: Loc
-    unit: Unit
+    __slots__ = ("document", "loc", "model", "unit")
+
+    def __init__(self, model: ExpressionModel, document: Document, loc: Loc, unit: Unit) -> None:
+        self.model = model
+        self.document = document
+        self.loc = loc
+        self.unit = unit
 
     @property
     def key(self) -> str:
         """The node's one key: `all`, `any`, `not` or an atom."""
-        return next(key for key in self.model.model_fields_set if key != "why").rstrip("_")
+        return self.model.key
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether there are nodes below."""
+        return self.key in _OPERATORS
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the node is written as a mapping, and not as a name or a list."""
+        return isinstance(self.document.at(self.loc), dict)
 
     @property
     def where(self) -> Where:
         """The place of the node's value."""
-        node = self.document.node(self.loc)
-        return self.document.where((*self.loc, self.key) if node.values is not None else self.loc)
+        return self.document.where((*self.loc, self.key) if self.is_long else self.loc)
 
     def part(self, key: str) -> Where:
         """Give the place of a part of an atom's long form, of the whole atom where it is written short."""
@@ -49,10 +61,9 @@ class Placed:
     def terms(self) -> Iterator[Placed]:
         """Give the nodes directly below."""
         model = self.model
-        if model.all is None and model.any is None and model.not_ is None:
+        if not self.has_terms:
             return
-        node = self.document.node(self.loc)
-        inner = (*self.loc, self.key) if node.values is not None else self.loc
+        inner = (*self.loc, self.key) if self.is_long else self.loc
         if model.not_ is not None:
             yield Placed(model.not_, self.document, inner, self.unit)
         for index, term in enumerate(model.all or model.any or ()):
@@ -84,6 +95,33 @@ def nodes(placed: Placed) -> Iterator[Placed]:
     yield placed
     for term in placed.terms():
         yield from nodes(term)
+
+
+def alike(whole: Manifests) -> Iterable[list[Placed]]:
+    """Give the outermost expressions, those of one document together that are one model: see `rung.models`."""
+    found: dict[int, list[Placed]] | None = whole.memo.get("alike")
+    if found is None:
+        found = whole.memo["alike"] = {}
+        for placed in expressions(whole):
+            found.setdefault(id(placed.model), []).append(placed)
+    return found.values()
+
+
+def judged(whole: Manifests, judge: Callable[[Placed], Iterator[Problem]], *keys: str) -> Iterator[Problem]:
+    """Judge every atom of these keys: once what many rows ask alike, and everywhere where it is at fault."""
+    found: dict[str, list[tuple[Placed, list[Placed]]]] | None = whole.memo.get("atoms to judge")
+    if found is None:
+        found = whole.memo["atoms to judge"] = {}
+        for outer in alike(whole):
+            for node in nodes(outer[0]):
+                found.setdefault(node.key, []).append((node, outer))
+    for key in keys:
+        for node, outer in found.get(key, ()):
+            faults = list(judge(node))
+            yield from faults
+            for other in outer[1:] if faults else ():
+                inner = node.loc[len(outer[0].loc) :]
+                yield from judge(Placed(node.model, other.document, (*other.loc, *inner), other.unit))
 
 
 def atoms(whole: Manifests, *keys: str) -> Iterator[Placed]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from rung.diagnostics import Problem, shorten
-from rung.rules.expressions import Placed, atoms, expressions, nodes
+from rung.rules.expressions import Placed, alike, judged, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,31 +26,42 @@ MAX_LEVELS: Final = 64
 
 def rg202_version(whole: Manifests) -> Iterator[Problem]:
     """A version that is no PEP 440 specifier."""
-    for node in atoms(whole, "module", "driver", "runtime", "python"):
-        atom = node.model.module or node.model.driver or node.model.runtime
-        wanted = atom.version if atom is not None else node.model.python
-        if wanted is None:
-            continue
-        try:
-            SpecifierSet(wanted)
-        except InvalidSpecifier:
-            where = node.part("version")
-            message = f"`{shorten(wanted)}` is no version specifier"
-            example = wanted if re.fullmatch(r"[0-9][0-9a-z.]*", wanted) else "2.4"
-            yield Problem("RG202", where, message, f"compare it, as in `>={example}` or `>=2.4,<3` (PEP 440)")
+    return judged(whole, _version, "module", "driver", "runtime", "python")
+
+
+def _version(node: Placed) -> Iterator[Problem]:
+    atom = node.model.module or node.model.driver or node.model.runtime
+    wanted = atom.version if atom is not None else node.model.python
+    if wanted is not None and not _is_specifier(wanted):
+        message = f"`{shorten(wanted)}` is no version specifier"
+        example = wanted if re.fullmatch(r"[0-9][0-9a-z.]*", wanted) else "2.4"
+        hint = f"compare it, as in `>={example}` or `>=2.4,<3` (PEP 440)"
+        yield Problem("RG202", node.part("version"), message, hint)
+
+
+@lru_cache(maxsize=1024)
+def _is_specifier(text: str) -> bool:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier:
+        return False
+    return True
 
 
 def rg202_file(whole: Manifests) -> Iterator[Problem]:
     """A `has` file that does not lie in the module."""
-    for node in atoms(whole, "module"):
-        module = node.model.module
-        if module is None or module.has is None:
-            continue
-        parts = module.has.split("/")
-        if parts[0] != module.name or len(parts) < 2 or {"", ".", ".."} & set(parts):
-            message = f"`{shorten(module.has)}` is no file inside `{shorten(module.name)}`"
-            hint = f"write it as `{shorten(module.name)}/inner/path`"
-            yield Problem("RG202", node.part("has"), message, hint)
+    return judged(whole, _file, "module")
+
+
+def _file(node: Placed) -> Iterator[Problem]:
+    module = node.model.module
+    if module is None or module.has is None:
+        return
+    parts = module.has.split("/")
+    if parts[0] != module.name or len(parts) < 2 or {"", ".", ".."} & set(parts):
+        message = f"`{shorten(module.has)}` is no file inside `{shorten(module.name)}`"
+        hint = f"write it as `{shorten(module.name)}/inner/path`"
+        yield Problem("RG202", node.part("has"), message, hint)
 
 
 def rg004(whole: Manifests) -> Iterator[Problem]:
@@ -72,12 +84,11 @@ def rg004(whole: Manifests) -> Iterator[Problem]:
             where = whole.predicates[name].where
             yield Problem("RG004", where, message, "use fewer predicates in one another")
             sizes[name] = (1, 1)  # what uses it is not at fault
-    for placed in expressions(whole):
-        model = placed.model
-        if placed.loc[0] == "predicates" or (model.all is None and model.any is None and model.not_ is None):
+    for same in alike(whole):
+        if not same[0].has_terms or same[0].loc[0] == "predicates":
             continue
-        count, _ = size(placed)
-        if count > MAX_NODES:
+        count, _ = size(same[0])
+        for placed in same if count > MAX_NODES else ():
             message = f"`{placed.loc[-1]}` has {count} terms with all it uses; the limit is {MAX_NODES}"
             where = placed.document.where(placed.loc, key=True)
             yield Problem("RG004", where, message, "use fewer predicates in one another")

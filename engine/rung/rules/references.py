@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rung import lattice
@@ -10,10 +11,10 @@ from rung.entries import DEFAULT, GENERIC, REFERENCE
 from rung.mending import NOBODY
 from rung.repairs import without_repetition
 from rung.rules import suggestions
-from rung.rules.expressions import atoms
+from rung.rules.expressions import Placed, judged, nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rung.diagnostics import Where
     from rung.entries import Device
@@ -60,10 +61,13 @@ def rg301(whole: Manifests) -> Iterator[Problem]:
         return  # a predicate may mean an arch of a device that was rejected
     legal = {t for device in whole.device_records.values() for t in (*lattice.targets(device), *device.aliases)}
     legal |= {t for device in whole.devices for key in ("archs", "targets") for t in whole.names(f"{key} of {device}")}
-    for node in atoms(whole, "arch"):
+
+    def asked(node: Placed) -> Iterator[Problem]:
         if node.model.arch is not None and whole.is_unknown(node.model.arch, legal):
             hint = suggestions.for_asked(whole, node.model.arch)
             yield _unknown("RG301", "arch", node.model.arch, node.where, legal, hint=hint)
+
+    yield from judged(whole, asked, "arch")
 
 
 def _device_archs(whole: Manifests, entry: Entry[DeviceModel]) -> Iterator[Problem]:
@@ -195,12 +199,12 @@ def rg303(whole: Manifests) -> Iterator[Problem]:
         for path in _cycles({n: a.runs for n, a in device.model.archs.items()}):
             if None in {_order(whole, device.name, arch) for arch in path}:  # else RG307 reports one of its edges
                 yield _cycle("arch", path, device.at("archs", path[0], "runs"))
-    uses: dict[str, dict[str, Where]] = {name: {} for name in whole.predicates}
-    for node in atoms(whole, "use"):
-        if node.loc[0] == "predicates":
-            uses[str(node.loc[1])][str(node.model.use)] = node.where
+    uses = {
+        name: {node.model.use: node for node in nodes(Placed(e.model, e.document, e.loc, e.unit)) if node.model.use}
+        for name, e in whole.predicates.items()
+    }
     for path in _cycles(uses):
-        yield _cycle("predicate", path, uses[path[0]][path[1]])
+        yield _cycle("predicate", path, uses[path[0]][path[1]].where)
     extends = {n: [e.model.extends] for n, e in whole.profiles.items() if e.model.extends}
     for path in _cycles(extends):
         yield _cycle("profile", path, whole.profiles[path[0]].at("extends"))
@@ -215,10 +219,13 @@ def _cycle(what: str, path: list[str], where: Where) -> Problem:
 def rg304(whole: Manifests) -> Iterator[Problem]:
     """A predicate, or an extended profile, that no manifest declares."""
     names = whole.names("predicates")
-    for node in atoms(whole, "use"):
+
+    def used(node: Placed) -> Iterator[Problem]:
         if node.model.use is not None and whole.is_unknown(node.model.use, names):
             hint = suggestions.for_predicate(whole, node.model.use, names)
             yield _unknown("RG304", "predicate", node.model.use, node.where, names, hint=hint)
+
+    yield from judged(whole, used, "use")
     profiles = {*whole.names("profiles"), DEFAULT, "strict"}
     for profile in whole.profiles.values():
         base = profile.model.extends
@@ -229,31 +236,33 @@ def rg304(whole: Manifests) -> Iterator[Problem]:
 def rg305(whole: Manifests) -> Iterator[Problem]:
     """A device that no manifest declares."""
     names = whole.names("devices")
-    used: list[tuple[str, Where]] = [
-        (device.model.falls_back_to, device.at("falls_back_to"))
-        for device in whole.devices.values()
-        if device.model.falls_back_to is not None
-    ]
+
+    def unknown(name: str | None, place: Callable[[], Where]) -> Iterator[Problem]:
+        if name is not None and whole.is_unknown(name, names):
+            hint = suggestions.for_device(whole, name, names)
+            yield _unknown("RG305", "device", name, place(), names, hint=hint)
+
+    def asked(node: Placed) -> Iterator[Problem]:
+        versioned = node.model.driver or node.model.runtime
+        return unknown(versioned.name if versioned is not None else node.model.device, partial(node.part, "name"))
+
+    for device in whole.devices.values():
+        yield from unknown(device.model.falls_back_to, partial(device.at, "falls_back_to"))
     for backend in whole.backends.values():
         for section, rows in (("kernels", backend.kernels), ("components", backend.components)):
             for name, index, row in rows:
                 if not names.issuperset(row.device):
-                    unknown = {*row.device} - names - {NOBODY}
-                    places = _places(backend, section, name, index, "device") if unknown else {}
-                    used += [(device, where) for device, where in places.items() if device in unknown]
-    for node in atoms(whole, "driver", "runtime", "device"):
-        versioned = node.model.driver or node.model.runtime
-        asked = versioned.name if versioned is not None else node.model.device
-        if asked is not None:
-            used.append((asked, node.part("name")))
+                    places = _places(backend, section, name, index, "device")
+                    for written in places:
+                        if written in row.device:
+                            yield from unknown(written, partial(places.__getitem__, written))
+    yield from judged(whole, asked, "driver", "runtime", "device")
     for profile in whole.profiles.values():
-        used += [(name, profile.at("devices", index)) for index, name in enumerate(profile.model.devices or ())]
-    machines = (entry for entry in whole.platforms.values() if entry.has("device"))
-    used += [(platform.model.device, platform.at("device")) for platform in machines]
-    for name, where in used:
-        if whole.is_unknown(name, names):
-            hint = suggestions.for_device(whole, name, names)
-            yield _unknown("RG305", "device", name, where, names, hint=hint)
+        for index, name in enumerate(profile.model.devices or ()):
+            yield from unknown(name, partial(profile.at, "devices", index))
+    for platform in whole.platforms.values():
+        if platform.has("device"):
+            yield from unknown(platform.model.device, partial(platform.at, "device"))
 
 
 def _order(whole: Manifests, device: str, arch: str) -> int | None:
@@ -283,7 +292,7 @@ def _chains(whole: Manifests) -> Iterator[tuple[str, list[str], Entry[OpModel] |
     for profile in whole.profiles.values():
         for name, chains in profile.model.chains.items():
             for variant, chain in chains.items():
-                short = profile.document.node((*profile.loc, "chains", name)).values is None
+                short = not isinstance(profile.document.at((*profile.loc, "chains", name)), dict)
                 yield name, chain, profile, ("chains", name) if short else ("chains", name, variant)
 
 

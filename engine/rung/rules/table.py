@@ -123,22 +123,26 @@ def _type_fault(annotation: ast.expr | None) -> str:
 
 def rg204(whole: Manifests) -> Iterator[Problem]:
     """An artifact that code for one of the row's targets cannot be."""
+    sound: set[tuple[object, ...]] = set()
     for backend in whole.backends.values():
         for op, index, row in backend.kernels:
-            if row.artifact is None:
+            meant = (row.artifact, tuple(row.device), tuple(row.arch))
+            if row.artifact is None or meant in sound:
                 continue
+            sound.add(meant)
             for device in row.device:
                 record = whole.device_records.get(device)
                 if record is None:
                     continue
-                meant = (whole.target(device, written) for written in row.arch)
-                targets = (t for t in meant if lattice.is_target(record, t))
+                named = (whole.target(device, written) for written in row.arch)
+                targets = (t for t in named if lattice.is_target(record, t))
                 target = next((t for t in targets if row.artifact not in lattice.artifacts(record, t)), None)
                 if target is not None:
                     where = backend.at("kernels", op, index, "artifact")
                     message = f"code for `{target}` of `{device}` cannot be `{row.artifact}`"
                     hint = did_you_mean(row.artifact, lattice.artifacts(record, target))
                     yield Problem("RG204", where, message, hint)
+                    sound.discard(meant)
                     break
 
 
@@ -159,6 +163,8 @@ def _is_legal(whole: Manifests, cell: CellEntry) -> bool:
 
 def rg401(whole: Manifests) -> Iterator[Problem]:
     """Two cells for one key (op, device, arch, variant). Rows that collide are reported once, whatever they hold."""
+    if len({(cell.serves, cell.device, cell.arch, cell.variant) for cell in whole.cells}) == len(whole.cells):
+        return
     first: dict[tuple[str | None, ...], CellEntry] = {}
     told: set[tuple[object, ...]] = set()
     for cell in whole.cells:

@@ -7,16 +7,17 @@ called as another system calls it, could never hold.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rung import wording
 from rung.bind import root_of
 from rung.diagnostics import Problem, closest, did_you_mean, shorten
-from rung.rules.expressions import atoms
+from rung.rules.expressions import judged
 from rung.rules.safety import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from rung.diagnostics import Where
     from rung.manifest import Manifests
@@ -90,23 +91,28 @@ _BETWEEN: Final = re.compile(r"[\s,;|]+")
 """What stands between several values that were written as one: no flag, machine or variable has it in it."""
 
 
-def _items(node: Placed) -> Iterator[tuple[str, Where]]:
-    """Give each value that an atom of one or several lists, with its place."""
+def _items(node: Placed) -> Iterator[tuple[str, Callable[[], Where]]]:
+    """Give each value that an atom of one or several lists, with a function that gives its place."""
     loc = (*node.loc, node.key)
-    written = node.document.node(loc).items
+    is_list = isinstance(node.document.at(loc), list)
     for index, value in enumerate(getattr(node.model, node.key)):
-        yield value, node.document.where(loc if written is None else (*loc, index))
+        yield value, partial(node.document.where, (*loc, index) if is_list else loc)
 
 
-def _said(whole: Manifests, key: str) -> Iterator[tuple[str, Where, bool]]:
-    """Give each value that atoms or platforms have under a key, with its place, and whether more may stand there."""
-    for node in atoms(whole, key):
-        for value, where in _items(node):
-            yield value, where, True
+def _said(
+    whole: Manifests, key: str, judge: Callable[[str, Callable[[], Where], bool], Iterator[Problem]]
+) -> Iterator[Problem]:
+    """Judge each value of atoms and platforms under a key, given how to place it and whether more may stand there."""
+
+    def asked(node: Placed) -> Iterator[Problem]:
+        for value, place in _items(node):
+            yield from judge(value, place, True)
+
+    yield from judged(whole, asked, key)
     for platform in whole.platforms.values():
         value = getattr(platform.model, key)
         if value is not None:
-            yield value, platform.at(key), False
+            yield from judge(value, partial(platform.at, key), False)
 
 
 def _apart(value: str, key: str = "") -> str:
@@ -121,49 +127,61 @@ def _apart(value: str, key: str = "") -> str:
 
 def rg204_system(whole: Manifests) -> Iterator[Problem]:
     """An operating system that no fact can name."""
-    for value, where, _ in _said(whole, "os"):
-        if value not in SYSTEMS:
-            hint = did_you_mean(_SYSTEM_OF.get(value, value), SYSTEMS)
-            yield Problem("RG204", where, f"`{shorten(value)}` is no operating system rung knows", hint)
+    return _said(whole, "os", _system)
+
+
+def _system(value: str, place: Callable[[], Where], _: bool) -> Iterator[Problem]:
+    if value not in SYSTEMS:
+        hint = did_you_mean(_SYSTEM_OF.get(value, value), SYSTEMS)
+        yield Problem("RG204", place(), f"`{shorten(value)}` is no operating system rung knows", hint)
 
 
 def rg204_machine(whole: Manifests) -> Iterator[Problem]:
     """A machine that is spelt as no system spells it."""
-    for value, where, listed in _said(whole, "machine"):
-        if value in _MACHINES:
-            continue
-        hint = _apart(value, "" if listed else "machine") or _MACHINE_HINTS.get(value.casefold())
-        hint = hint or _MACHINE_HINTS.get(value.casefold().replace("-", ""))
-        near = _near(value, _MACHINES)
-        if hint or near:
-            message = f"`{shorten(value)}` is what no system calls its machine"
-            yield Problem("RG204", where, message, hint or f"did you mean `{near}`?")
+    return _said(whole, "machine", _machine)
+
+
+def _machine(value: str, place: Callable[[], Where], listed: bool) -> Iterator[Problem]:
+    if value in _MACHINES:
+        return
+    hint = _apart(value, "" if listed else "machine") or _MACHINE_HINTS.get(value.casefold())
+    hint = hint or _MACHINE_HINTS.get(value.casefold().replace("-", ""))
+    near = _near(value, _MACHINES)
+    if hint or near:
+        message = f"`{shorten(value)}` is what no system calls its machine"
+        yield Problem("RG204", place(), message, hint or f"did you mean `{near}`?")
 
 
 def rg204_flag(whole: Manifests) -> Iterator[Problem]:
     """A CPU flag that is a known one misspelt, or named as Linux does not name it."""
     declared = {f for device in whole.devices.values() for arch in device.model.archs.values() for f in arch.features}
     known = _FLAGS | declared
-    for node in atoms(whole, "cpu"):
-        for value, where in _items(node):
+
+    def asked(node: Placed) -> Iterator[Problem]:
+        for value, place in _items(node):
             if value in known:
                 continue
             near = _FLAG_OF.get(value.casefold()) or _near(value, known)
             apart = _apart(value)
             if apart:
-                yield Problem("RG204", where, f"`{shorten(value)}` is no CPU flag", apart)
+                yield Problem("RG204", place(), f"`{shorten(value)}` is no CPU flag", apart)
             elif near is not None:
                 hint = f"did you mean `{near}`? Flags are named as in Linux's /proc/cpuinfo"
-                yield Problem("RG204", where, f"`{shorten(value)}` is no CPU flag", hint)
+                yield Problem("RG204", place(), f"`{shorten(value)}` is no CPU flag", hint)
+
+    return judged(whole, asked, "cpu")
 
 
 def rg205(whole: Manifests) -> Iterator[Problem]:
     """A text that is no environment variable's name: it holds its value, a `$`, or several names."""
-    for node in atoms(whole, "env"):
-        for name in node.model.env or ():
-            hint = _as_variable(name)
-            if hint:
-                yield Problem("RG205", node.where, f"`{shorten(name)}` is no variable's name", hint)
+    return judged(whole, _variable, "env")
+
+
+def _variable(node: Placed) -> Iterator[Problem]:
+    for name in node.model.env or ():
+        hint = _as_variable(name)
+        if hint:
+            yield Problem("RG205", node.where, f"`{shorten(name)}` is no variable's name", hint)
 
 
 def _as_variable(name: str) -> str:
@@ -182,25 +200,30 @@ def _as_variable(name: str) -> str:
 
 def rg205_module(whole: Manifests) -> Iterator[Problem]:
     """A module that is asked for by the name of its distribution, or a device that is taken for one."""
-    bound: set[str] | None = None
-    for node in atoms(whole, "module"):
+    bound: set[str] = set()
+
+    def is_bound(root: str) -> bool:
+        if not bound:
+            bound.update(root_of(path) for path, _, _ in paths(whole))
+        return root in bound
+
+    def asked(node: Placed) -> Iterator[Problem]:
         module = node.model.module
         if module is None:
-            continue
+            return
         meant = wording.import_name(module.name)
         version = f" {module.version}" if module.version else ""
         if meant != module.name:
             message = f"`{shorten(module.name)}` is no import name"
             hint = f"what is imported is `{meant}`: write {{module: {wording.in_flow(f'{meant}{shorten(version)}')}}}"
             yield Problem("RG205", node.part("name"), message, hint)
-        elif module.name in whole.devices and module.dist is None:
-            bound = {root_of(path) for path, _, _ in paths(whole)} if bound is None else bound
-            if module.name in bound:
-                continue
+        elif module.name in whole.devices and module.dist is None and not is_bound(module.name):
             asked = wording.in_flow(f"{module.name}{shorten(version)}")
             hint = f"write {{runtime: {asked}}} or {{driver: {asked}}}" if version else f"write {{device: {asked}}}"
             hint += "; if it is a module too, name its distribution: `dist:`"
             yield Problem("RG205", node.part("name"), f"`{shorten(module.name)}` is a device, and no module", hint)
+
+    return judged(whole, asked, "module")
 
 
 def _near(value: str, known: frozenset[str]) -> str | None:
