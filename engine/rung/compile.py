@@ -16,6 +16,7 @@ from rung.entries import AXES, DEFAULT, REFERENCE, Backend, Cell, Expression, Ki
 from rung.manifest import Manifests, collector_paused, merge
 from rung.models import KernelModel
 from rung.predicates import describe
+from rung.records import maker
 from rung.rules import check
 from rung.rules.safety import paths
 from rung.table import Table, Wanted
@@ -23,6 +24,7 @@ from rung.table import Table, Wanted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rung.diagnostics import Where
     from rung.manifest import BackendEntry, CellEntry
     from rung.models import ExpressionModel, OpModel, Tolerance
     from rung.units import Unit
@@ -137,6 +139,9 @@ def _reference(op: Op) -> Cell:
     )
 
 
+_make = maker(Cell)
+
+
 class _CellMaker:
     """Makes cells, and what many of them have in common once.
 
@@ -148,6 +153,7 @@ class _CellMaker:
         self.pool = pool
         self.artifacts: dict[tuple[str, str], str] = {}
         self.named: dict[int, str] = {}  # see Note [Conditions that are alike]
+        self.places: dict[tuple[str, str, str], list[Where]] = {}
 
     def cell(self, entry: CellEntry) -> Cell:
         """Make the cell of an entry. Words that many cells share are one text each."""
@@ -160,7 +166,7 @@ class _CellMaker:
             arch, artifact, workspace_bytes = intern(arch), model.artifact, model.workspace_bytes
             artifact = artifact or self.default_artifact(entry.device, arch)
             exclude = tuple(self.whole.target(entry.device, name) for name in model.exclude)
-        return Cell(
+        return _make(
             entry.id,
             backend.name,
             entry.serves,
@@ -170,13 +176,20 @@ class _CellMaker:
             model.arrays or file.arrays or _NUMPY,
             intern(model.impl),
             artifact,
-            entry.where,
+            self.place(backend, entry),
             self.needs(backend, model.when),
             exclude,
             model.degraded or "",
             intern(model.hint or file.hint or ""),
             workspace_bytes,
         )
+
+    def place(self, backend: BackendEntry, entry: CellEntry) -> Where:
+        key = (backend.name, entry.section, entry.serves)
+        found = self.places.get(key)
+        if found is None:
+            found = self.places[key] = backend.document.places(key[1:])
+        return found[entry.index]
 
     def default_artifact(self, device: str, arch: str) -> str:
         found = self.artifacts.get((device, arch))

@@ -279,12 +279,16 @@ def device_record(entry: Entry[DeviceModel]) -> Device:
 class _LocalDocument(Document):
     """The rows registered from Python as one document, in which every row keeps its caller's place."""
 
-    places: dict[Loc, Where] = field(default_factory=dict)
+    rows: dict[Loc, Where] = field(default_factory=dict)
 
     def where(self, loc: Iterable[str | int] = (), *, key: bool = False) -> Where:
         path = tuple(loc)[:3]
-        places = (place for row, place in reversed(self.places.items()) if row[: len(path)] == path)
-        return next(places, next(iter(self.places.values())))
+        places = (place for row, place in reversed(self.rows.items()) if row[: len(path)] == path)
+        return next(places, next(iter(self.rows.values())))
+
+    def places(self, loc: Iterable[str | int]) -> list[Where]:
+        path = tuple(loc)
+        return [place for row, place in self.rows.items() if row[:-1] == path]
 
 
 def _add_local(whole: Manifests, rows: Iterable[LocalRow]) -> None:
@@ -297,7 +301,7 @@ def _add_local(whole: Manifests, rows: Iterable[LocalRow]) -> None:
             whole.replaced.add((row.section, row.serves, len(listed)))
         listed.append(dict(row.row))
     if places:
-        document = _LocalDocument("", _tree(data), "", [], places=places)
+        document = _LocalDocument("", _tree(data), "", [], rows=places)
         _add_document(whole, document, Unit(Path(), "", frozenset({LOCAL}), "this process"), len(whole.problems))
 
 

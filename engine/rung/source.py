@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from rung.diagnostics import Problems, Where, shorten
+from rung.records import maker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,6 +81,7 @@ _FAST: Any = getattr(yaml, "CBaseLoader", PureLoader)
 
 _COLLECTIONS = (dict, list)
 NOWHERE = yaml.Mark("", 0, 0, 0, "", 0)
+_where = maker(Where)
 _TOO_MANY = (f"more than {MAX_FINDINGS} findings in this file", "the rest of it was not read: repair these first")
 _TOO_DEEP = (f"nesting deeper than the limit of {MAX_DEPTH}", "flatten the document")
 _DIRECTIVE = ("a YAML directive", "remove the line that starts with `%`")
@@ -268,8 +270,14 @@ class Document:
         line = start.line + 1
         if end.line != start.line and node.data.__class__ in _COLLECTIONS:
             text = self.lines[start.line] if line <= len(self.lines) else ""
-            return Where(self.path, line, start.column + 1, line, len(text) + 1)
-        return Where(self.path, line, start.column + 1, end.line + 1, end.column + 1)
+            return _where(self.path, line, start.column + 1, line, len(text) + 1)
+        return _where(self.path, line, start.column + 1, end.line + 1, end.column + 1)
+
+    def places(self, loc: Iterable[str | int]) -> list[Where]:
+        """Give the place of each item of the list at `loc`."""
+        path = tuple(loc)
+        known = self.outline if self.whole or len(path) < LEVELS else self.root
+        return [self.place(item) for item in _below(known, path).items or ()]
 
 
 def _below(node: Node, loc: Iterable[str | int]) -> Node:
