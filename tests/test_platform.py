@@ -511,6 +511,21 @@ class TestVariables:
         assert rung.Platform.of("cpu", "generic", profile="default").profile == "default"
         assert rung.detect(device="cpu").profile == "strict"
 
+    @pytest.mark.parametrize(
+        ("name", "value", "words"),
+        [
+            ("RUNG_CACHE", "/var/cache", "RUNG_CACHE is on or off, .*taken for on; RUNG_CACHE_DIR names the directory"),
+            ("RUNG_PLUGINS", "none", "RUNG_PLUGINS is on or off, and 'none' is taken for on"),
+        ],
+    )
+    def test_a_switch_that_is_neither_on_nor_off_is_said(
+        self, name: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys.modules["rung.load"], "_warned", set())
+        monkeypatch.setenv(name, value)
+        with pytest.warns(rung.RungWarning, match=words):
+            rung.Platform.of("cpu", "generic", arrays="numpy", table=TABLE)
+
     def test_an_unknown_variable_warns_once_with_a_suggestion(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys.modules["rung.load"], "_warned", set())
         monkeypatch.setenv("RUNG_PROFIL", "strict")

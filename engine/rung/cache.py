@@ -16,16 +16,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-__all__ = ["directory", "forget", "is_off", "keep", "kept", "listed"]
+__all__ = ["OFF", "ON", "directory", "forget", "is_off", "keep", "kept", "listed"]
 
 MAX_BYTES: Final = 1 << 30
+OFF: Final = ("off", "0", "false", "no")
+ON: Final = ("on", "1", "true", "yes")
 _OURS: Final = ("installed-", "table-")
 """What names of files here start with."""
+_OLD: Final = 90 * 24 * 3600
+"""Seconds after which a file is written anew, if it is still used."""
 
 
 def is_off(variable: str) -> bool:
     """Say whether an environment variable switches off what it is about."""
-    return os.environ.get(variable, "").strip().lower() in ("off", "0", "false", "no")
+    return os.environ.get(variable, "").strip().lower() in OFF
 
 
 def directory() -> str | None:
@@ -38,7 +42,10 @@ def directory() -> str | None:
         return None
     named = os.environ.get("RUNG_CACHE_DIR", "").strip()
     if named:
-        return os.path.abspath(os.path.expanduser(named))
+        try:
+            return os.path.abspath(os.path.expanduser(named))
+        except OSError:  # relative to a working directory that is gone
+            return None
     if sys.platform == "win32":
         base, name = os.environ.get("LOCALAPPDATA") or "~/AppData/Local", "rung/Cache"
     elif sys.platform == "darwin":
@@ -47,7 +54,8 @@ def directory() -> str | None:
         base, name = os.environ.get("XDG_CACHE_HOME", ""), "rung"
         base = base if os.path.isabs(base) else "~/.cache"  # as the XDG specification asks
     whole = os.path.join(os.path.expanduser(base), *name.split("/"))
-    return whole if os.path.isabs(whole) else None  # nobody knows this user's home
+    known = os.path.isabs(whole) and os.environ.get("HOME") != ""
+    return whole if known else None  # nobody knows this user's home
 
 
 def kept(name: str) -> bytes | None:
@@ -68,9 +76,23 @@ def keep(name: str, data: bytes) -> None:
         return
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        replace_file(os.path.join(folder, name), data, durable=False)
-    except OSError as error:
+        replace_file(os.path.join(folder, name), data, durable=False, private=True)
+    except (OSError, ValueError, RecursionError) as error:
         log(f"{folder} cannot be written, so what is compiled is not kept: {error}")
+    else:
+        _tidy(folder)
+
+
+def _tidy(folder: str) -> None:
+    """Remove what nobody has written for a long time: tables of manifests that are gone, what was never finished."""
+    from time import time
+
+    for name, _ in listed():
+        try:
+            if time() - os.stat(os.path.join(folder, name)).st_mtime > _OLD:
+                os.unlink(os.path.join(folder, name))
+        except OSError:
+            continue
 
 
 def listed() -> list[tuple[str, int]]:
@@ -80,21 +102,25 @@ def listed() -> list[tuple[str, int]]:
         found = list(os.scandir(folder)) if folder is not None else []
     except OSError:
         return []
-    ours = [entry for entry in found if entry.name.removeprefix(".").startswith(_OURS)]
-    return sorted(
-        (entry.name, entry.stat(follow_symlinks=False).st_size)
-        for entry in ours
-        if entry.name.endswith((".json", ".tmp")) and entry.is_file(follow_symlinks=False)
-    )
+    ours = []
+    for entry in found:
+        try:
+            is_ours = entry.name.removeprefix(".").startswith(_OURS) and entry.name.endswith((".json", ".tmp"))
+            if is_ours and entry.is_file(follow_symlinks=False):
+                ours.append((entry.name, entry.stat(follow_symlinks=False).st_size))
+        except OSError:  # it has just vanished
+            continue
+    return sorted(ours)
 
 
 def forget(name: str) -> bool:
     """Remove a file of the cache, and say whether it is gone."""
     folder = directory()
     try:
-        os.unlink(os.path.join(folder or "", name))
+        if folder is not None:
+            os.unlink(os.path.join(folder, name))
     except FileNotFoundError:
         return True
     except OSError:
         return False
-    return True
+    return folder is not None

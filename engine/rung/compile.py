@@ -6,6 +6,7 @@ Owns the conversion of models to runtime records and nothing else: everything wr
 from __future__ import annotations
 
 from operator import attrgetter
+from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from rung.rules.safety import paths
 from rung.table import Table, Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from rung.diagnostics import Where
     from rung.manifest import BackendEntry, CellEntry
@@ -42,12 +43,15 @@ _STRICT = dict.fromkeys(("device", "variant", "degraded", "reference", "broken",
 
 
 @collector_paused()
-def compile_units(units: Iterable[Unit], local: Iterable[LocalRow] = ()) -> Table:
+def compile_units(
+    units: Iterable[Unit], local: Iterable[LocalRow] = (), texts: Mapping[str, bytes] | None = None
+) -> Table:
     """Read, check and compile; raise ManifestError with every error when there is one.
 
-    `local` are rows given from Python, added as the backend `local`.
+    `local` are rows given from Python, added as the backend `local`. `texts` are taken instead of what files hold.
     """
-    whole = merge(units, local)
+    known = None if texts is None else {Path(path).resolve(): text for path, text in texts.items()}
+    whole = merge(units, local, known)
     check(whole)
     if whole.problems.errors:
         raise ManifestError(whole.problems.errors)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from rung.cache import MAX_BYTES
+from rung.diagnostics import printable
 from rung.files import read_regular, replace_file
 from rung.plainjson import loads
 from rung.resources import VERSION
@@ -74,9 +75,10 @@ def _open(path: str | os.PathLike[str], units: Sequence[Unit]) -> Table | str:
     except OSError as error:
         return "is missing" if isinstance(error, FileNotFoundError) else "cannot be read"
     try:
-        written, _, body = data.removesuffix(_END.encode()).partition(_BODY.encode())
+        written, _, rest = data.partition(_BODY.encode())
+        body = rest.removesuffix(_END.encode())
         head = loads(written.decode() + "}")
-        if head["digest"] != digest(body):
+        if len(body) == len(rest) or head["digest"] != digest(body):
             return "is damaged"
         if (head["rung"], head["format"]) != (VERSION, FORMAT):
             return "is of another version of rung"
@@ -84,11 +86,11 @@ def _open(path: str | os.PathLike[str], units: Sequence[Unit]) -> Table | str:
         if head["sources"] != sources:
             return "is stale" if sources else "says nothing: a manifest cannot be read"
         roots = frozenset(root for unit in units for root in unit.roots or ())
-        return restore(body.decode().split("\n"), [unit.shown for unit in units], roots)
+        return restore(body.decode().split("\n"), [printable(unit.shown) for unit in units], roots)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         return "is damaged"
 
 
 def _place(unit: Unit, number: int, shown: str) -> tuple[int, str]:
     """Give the unit a file belongs to and its name there."""
-    return number, shown if unit.shown in ("", ".") else shown.removeprefix(unit.shown).lstrip("/")
+    return number, shown if unit.shown in ("", ".") else shown.removeprefix(printable(unit.shown)).lstrip("/")

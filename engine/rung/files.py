@@ -40,10 +40,11 @@ def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
         os.close(handle)
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes, *, durable: bool = True) -> None:
+def replace_file(path: str | os.PathLike[str], data: bytes, *, durable: bool = True, private: bool = False) -> None:
     """Put bytes in the place of a file, which keeps its mode and, where that is allowed, its owner. Raise OSError.
 
-    A link is replaced, not followed. Folders that are missing are made. What is `durable` outlives a loss of power.
+    A link is replaced, not followed. Folders that are missing are made. What is `durable` outlives a loss of power,
+    and what is `private` is its owner's, whatever was there before.
     """
     import tempfile
     from contextlib import suppress
@@ -62,7 +63,9 @@ def replace_file(path: str | os.PathLike[str], data: bytes, *, durable: bool = T
             stream.flush()
             if durable:
                 os.fsync(stream.fileno())
-        if kept is not None and stat.S_ISREG(kept.st_mode):
+        if private:
+            pass  # as it was made
+        elif kept is not None and stat.S_ISREG(kept.st_mode):
             if hasattr(os, "chown"):
                 with suppress(OSError):
                     os.chown(fresh, kept.st_uid, kept.st_gid)

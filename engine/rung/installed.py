@@ -4,9 +4,10 @@ Owns the questions put to `importlib.metadata`, and the file that keeps their an
 
 Note [Asked once per environment]: `importlib.metadata` takes several times as long to import as Python to start, and
 reads a file for every distribution. So answers are kept in the user's cache, together with what they depend on: the
-finders, and the metadata in the directories of `sys.path`. A directory is listed again only when the time of its last
-change is another one, and one without metadata, such as where a script lies, changes no answer. What was changed just
-now may be changed again within the same tick of the clock: of that nothing is kept.
+finders of distributions, the metadata in the directories of `sys.path`, and the file an answer was read from. A
+directory is listed again only when the time of its last change is another one, and one without metadata, such as where
+a script lies, changes no answer. What was changed just now may be changed again within the same tick of the clock: of
+that nothing is kept. Where a plugin's directory is, which an import would find, is looked up each time.
 """
 
 from __future__ import annotations
@@ -23,31 +24,36 @@ from rung.units import digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from importlib.metadata import Distribution, EntryPoint
     from typing import Any, Final
 
 __all__ = ["ENTRY_POINT_GROUP", "Plugin", "plugins", "version_of"]
 
 ENTRY_POINT_GROUP: Final = "rung.manifests"
+_FORM: Final = 1
+"""The version of the form in which answers are kept."""
 _METADATA: Final = (".dist-info", ".egg-info", ".egg", ".egg-link")
 _BODY: Final = b'",\n'
 _SETTLED: Final = 2_000_000_000
-"""Nanoseconds after which a directory is taken not to change again within the tick its time shows."""
+"""Nanoseconds after which something is taken not to change again within the tick its time shows."""
+_ENVIRONMENTS: Final = 8
+"""Environments of one interpreter of which answers are kept."""
+_PLACES: Final = 64
+"""Directories whose listings are kept."""
 
 
 @record
 class Plugin:
     """An entry point: the distribution it is of, the directory of its manifests, the packages they may bind.
 
-    There is no `directory` where the one that is named, `value`, does not exist. `declared` is the file that names it.
+    There is no `directory` where the one that is named, `value`, does not exist.
     """
 
     owner: str
     value: str
     directory: str | None
     roots: tuple[str, ...]
-    declared: str
 
 
 def version_of(name: str, dist: str = "") -> str | bool:
@@ -64,10 +70,11 @@ def version_of(name: str, dist: str = "") -> str | bool:
     except ValueError:  # already imported, but made by hand without a spec
         found = True
     answers = _Answers()
-    version = answers.get(f"version {name} {dist}")
-    if version is None:
-        version = _version(name, dist)
-        answers.learn(f"version {name} {dist}", version)
+    question = f"version {name} {dist}"
+    version = answers.get(question)
+    if not isinstance(version, str) or (not version and not answers.is_listed_now()):
+        version, source = _version(name, dist)
+        answers.learn(question, version, [source] if source else [])
     return version or found
 
 
@@ -79,11 +86,11 @@ def plugins() -> list[Plugin]:
     """
     answers = _Answers()
     known = answers.get("plugins")
-    if known is None or any(_time_of(declared) != time for *_, declared, time in known):
-        found = list(_plugins())
-        known = [[p.owner, p.value, p.directory, p.roots, p.declared, _time_of(p.declared)] for p in found]
-        answers.learn("plugins", known)
-    return [Plugin(owner, value, place, tuple(roots), declared) for owner, value, place, roots, declared, _ in known]
+    if not isinstance(known, list):
+        found = list(_points())
+        known = [[owner, value, site, roots] for owner, value, site, roots, _ in found]
+        answers.learn("plugins", known, sorted({source for *_, source in found if source}))
+    return [Plugin(owner, value, _directory_of(value, site), tuple(roots)) for owner, value, site, roots in known]
 
 
 class _Answers:
@@ -93,49 +100,93 @@ class _Answers:
     """
 
     def __init__(self) -> None:
-        self._name = f"installed-{digest(f'{VERSION} {sys.version} {sys.prefix}'.encode())[:32]}.json"
+        said = f"{_FORM} {VERSION} {sys.version} {sys.prefix}"
+        self._name = f"installed-{digest(said.encode())[:32]}.json"
         head, _, text = (kept(self._name) or b"").partition(_BODY)
-        found = loads(text[:-1].decode()) if head[2:] == digest(text).encode() else {}
-        places = found.get("places", {})
-        self._places = {
-            place: places[place] if place in places and places[place][0] == _time_of(place) else _shown(place)
-            for place in dict.fromkeys(map(os.path.abspath, sys.path))
-        }
-        finders = [getattr(finder, "__name__", type(finder).__name__) for finder in sys.meta_path]
+        places, environments = {}, []
+        if head[2:] == digest(text).encode():
+            try:
+                found = loads(text[:-1].decode())
+                places, environments = dict(found["places"]), list(found["environments"])
+            except (ValueError, TypeError, LookupError, RecursionError):
+                pass
+        self._listed = places
+        self._places = {place: _shown(place, places.get(place)) for place in _search_path()}
+        finders = [_name_of(finder) for finder in sys.meta_path if hasattr(finder, "find_distributions")]
         self._environment = [finders, *([place, shown[1]] for place, shown in self._places.items() if shown[1])]
-        self._answers = found["answers"] if found.get("environment") == self._environment else {}
+        self._others = [pair for pair in environments if pair[:1] != [self._environment]]
+        mine = [pair[1] for pair in environments if pair[:1] == [self._environment]]
+        self._answers: dict[str, Any] = dict(mine[0]) if mine else {}
 
     def get(self, question: str) -> Any:
-        """Give the answer that was kept, None for none."""
-        return self._answers.get(question)
+        """Give the answer that was kept, None for none, or where a file that it was read from has changed."""
+        answer, sources = self._answers.get(question, (None, ()))
+        return answer if all(_time_of(path) == time for path, time in sources) else None
 
-    def learn(self, question: str, answer: Any) -> None:
-        """Keep an answer."""
+    def is_listed_now(self) -> bool:
+        """Say whether all metadata is as it was, looked at again: what no file says depends on every one."""
+        return all(_shown(place) == shown for place, shown in self._places.items())
+
+    def learn(self, question: str, answer: Any, sources: Iterable[str]) -> None:
+        """Keep an answer that was read from these files."""
         from json import dumps
         from time import time_ns
 
-        now = time_ns()  # a time that is yet to come is no time of now either: whatever changes next will show
-        old = {
-            place: shown for place, shown in self._places.items() if shown[0] is None or abs(now - shown[0]) > _SETTLED
-        }
-        if any(shown[1] for place, shown in self._places.items() if place not in old):
+        now = time_ns()
+        read = [(path, _time_of(path)) for path in sources]
+        inner = [time for _, shown in self._places.items() for _, time in shown[1]]
+        outer = [shown[0] for shown in self._places.values() if shown[1]]
+        if not all(_is_settled(time, now) for time in (*outer, *inner, *(time for _, time in read))):
             return
-        self._answers[question] = answer
-        data = {"environment": self._environment, "places": old, "answers": self._answers}
+        self._answers[question] = (answer, read)
+        fresh = {place: shown for place, shown in self._places.items() if _is_settled(shown[0], now)}
+        places = {**{place: shown for place, shown in self._listed.items() if place not in fresh}, **fresh}
+        environments = [[self._environment, self._answers], *self._others]
+        data = {
+            "places": dict([*places.items()][-_PLACES:]),
+            "environments": environments[:_ENVIRONMENTS],
+        }
         text = dumps(data, separators=(",", ":")).encode() + b"]"
         keep(self._name, b'["' + digest(text).encode() + _BODY + text)
 
 
-def _shown(place: str) -> list[Any]:
-    """Give when a place last changed, and the metadata in it: names, with their own times."""
+def _search_path() -> list[str]:
+    """Give the places that are searched for distributions, each once."""
+    found = []
+    for place in sys.path:
+        try:
+            found.append(os.path.abspath(place))
+        except OSError:  # the working directory is gone
+            continue
+    return list(dict.fromkeys(found))
+
+
+def _name_of(finder: object) -> str:
+    return getattr(finder, "__name__", type(finder).__name__)
+
+
+def _is_settled(time: int | None, now: int) -> bool:
+    """Say whether something is certain to show another time once it changes. One that is yet to come is as good."""
+    return time is None or abs(now - time) > _SETTLED
+
+
+def _shown(place: str, known: Any = None) -> list[Any]:
+    """Give when a place last changed, and the metadata in it: names, with their times. `known` is what it showed."""
     time = _time_of(place)
+    if known and known[0] == time:
+        return known  # type: ignore[no-any-return]
     try:
-        names = sorted(name for name in os.listdir(place) if name.endswith(_METADATA)) if time is not None else []
+        names = sorted(name for name in os.listdir(place) if _is_metadata(name)) if time is not None else []
     except NotADirectoryError:
         return [time, [["", time]]]
     except OSError:
         names = []
     return [time, [[name, _time_of(os.path.join(place, name))] for name in names]]
+
+
+def _is_metadata(name: str) -> bool:
+    lower = name.lower()
+    return lower.endswith(_METADATA) or lower == "egg-info"
 
 
 def _time_of(path: str) -> int | None:
@@ -146,55 +197,72 @@ def _time_of(path: str) -> int | None:
         return None
 
 
-def _version(name: str, dist: str) -> str:
-    """Give the version of a module's distribution, "" where there is none."""
+def _version(name: str, dist: str) -> tuple[str, str]:
+    """Give the version of a module's distribution, "" where there is none, and the file that says it."""
     from importlib import metadata
 
-    try:
-        return metadata.version(dist or name) or ""
-    except metadata.PackageNotFoundError:
-        pass
+    for candidate in _candidates(name, dist):
+        try:
+            found = metadata.distribution(candidate)
+            version: str | None = metadata.version(candidate)
+        except metadata.PackageNotFoundError:
+            continue
+        return (version, _file_of(found, "METADATA", "PKG-INFO")) if version else ("", "")
+    return "", ""
+
+
+def _candidates(name: str, dist: str) -> Iterator[str]:
+    """Give the names of distributions that may have a module, the likeliest first."""
+    yield dist or name
     if not dist:
-        for candidate in metadata.packages_distributions().get(name, []):
-            return metadata.version(candidate) or ""
-    return ""
+        from importlib.metadata import packages_distributions
+
+        yield from packages_distributions().get(name, [])
 
 
-def _plugins() -> Iterator[Plugin]:
+def _file_of(found: Distribution, *names: str) -> str:
+    """Give the first file of these that a distribution's metadata has, "" where it lies in no directory."""
+    folder = getattr(found, "_path", None)  # a Path, where there is one
+    paths = [os.path.join(str(folder), name) for name in names] if folder is not None else []
+    paths += [str(folder)] if paths else []  # an old `.egg-info` is a file itself
+    return next((path for path in paths if os.path.isfile(path)), "")
+
+
+def _points() -> Iterator[tuple[str, str, str, list[str], str]]:
+    """Give each entry point: its distribution, value, where that is installed, what it may bind, the file it is in."""
     from importlib.metadata import entry_points
 
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_point_key):
-        owner = point.dist.name if point.dist is not None else point.name
-        folder = getattr(point.dist, "_path", None)  # a Path, where the distribution lies in a directory
-        declared = os.path.join(str(folder), "entry_points.txt") if folder is not None else ""
-        yield Plugin(owner, point.value, _directory_of(point), tuple(sorted(_packages_of(point))), declared)
+        if point.dist is None:
+            yield point.name, point.value, "", sorted(_packages_of(point)), ""
+        else:
+            site, source = str(point.dist.locate_file("")), _file_of(point.dist, "entry_points.txt")
+            yield point.dist.name, point.value, site, sorted(_packages_of(point)), source
 
 
 def _point_key(point: EntryPoint) -> tuple[str, str, str]:
     return (point.dist.name if point.dist is not None else "", point.name, point.value)
 
 
-def _directory_of(point: EntryPoint) -> str | None:
-    """Find `package:directory` by path, in what the distribution installed; nothing is imported.
+def _directory_of(value: str, site: str) -> str | None:
+    """Find `package:directory` by path, in what the distribution installed in `site`; nothing is imported.
 
     An editable installation ships no files: only there is the top-level package looked up as an import would.
     """
-    from pathlib import Path
-
-    package, _, directory = point.value.partition(":")
+    package, _, directory = value.partition(":")
     top, *inner = package.strip().split(".")
-    places = [Path(str(point.dist.locate_file(top)))] if point.dist is not None else []
-    if not any(place.is_dir() for place in places):
+    places = [os.path.join(site, top)] if site else []
+    if not any(map(os.path.isdir, places)):
         try:
             spec = spec_of(top)
         except (ImportError, ValueError):
             return None
-        places = [Path(place) for place in (spec.submodule_search_locations if spec is not None else None) or ()]
+        places = list((spec.submodule_search_locations if spec is not None else None) or ())
     for place in places:
-        base = place.joinpath(*inner).resolve()
-        path = base.joinpath(directory.strip()).resolve()
-        if path.is_dir() and path.is_relative_to(base):
-            return str(path)
+        base = os.path.realpath(os.path.join(place, *inner))
+        path = os.path.realpath(os.path.join(base, directory.strip()))
+        if os.path.isdir(path) and (path == base or path.startswith(os.path.join(base, ""))):
+            return path
     return None
 
 

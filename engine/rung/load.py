@@ -11,7 +11,7 @@ from _thread import allocate_lock
 
 from rung import cache
 from rung.compiled import fault, read, text_of
-from rung.diagnostics import ManifestError, Problem, Problems, closest, did_you_mean, log, warn
+from rung.diagnostics import ManifestError, Problem, Problems, closest, did_you_mean, log, printable, warn
 from rung.installed import plugins
 from rung.resources import VERSION, data_path
 from rung.units import Unit, digest, manifest_files, stamp
@@ -76,7 +76,9 @@ def units_of(
     """
     out: list[Unit] = []
     for given in paths:
-        path = os.path.normpath(os.fspath(given)) if os.fspath(given) else os.curdir
+        path = os.fspath(given) or os.curdir
+        if os.pardir not in path.split(os.sep):  # what lies above a link is known to the system alone
+            path = os.path.normpath(path)
         if not os.path.exists(path):
             raise ManifestError([Problem("RG001", None, f"no such file or directory: {given}")])
         unit = Unit(path, _shown(path, base), roots, f"the manifests in {_shown(path, base)}")
@@ -133,9 +135,10 @@ def _table_of(units: list[Unit]) -> Table:
             return table
     from rung.compile import compile_units
 
-    before = stamp(units)
-    table = compile_units(units)
-    if kept and before and stamp(units) == before:  # else nobody knows what was compiled
+    texts: dict[str, bytes] = {}
+    before = stamp(units, texts)
+    table = compile_units(units, texts=texts)
+    if kept and before and stamp(units) == before:  # else a file may have been read that was not hashed
         try:
             cache.keep(_name_of(units), text_of(table, units, before).encode())
         except KeyError:  # a manifest has vanished just now
@@ -197,7 +200,9 @@ def _compile_default() -> tuple[Table, list[Unit]]:
 
 
 def _lies_in(problem: Problem, unit: Unit) -> bool:
-    return problem.where is not None and problem.where.path.startswith(unit.shown.rstrip("/") + "/")
+    shown = printable(unit.shown)
+    where = problem.where
+    return where is not None and (where.path == shown or where.path.startswith(shown.rstrip("/") + "/"))
 
 
 def plugin_units() -> list[tuple[str, Unit]]:
@@ -243,6 +248,12 @@ def warn_idle_globs(table: Table, globs: Iterable[str]) -> None:
 
 def warn_unknown_variables(also: Iterable[str] = ()) -> None:
     """Warn once about each `RUNG_` variable nobody reads; `also` are those predicates name."""
+    for name in ("RUNG_CACHE", "RUNG_PLUGINS"):
+        said = os.environ.get(name, "").strip().lower()
+        if said not in ("", *cache.OFF, *cache.ON) and name not in _warned:
+            _warned.add(name)
+            where = "; RUNG_CACHE_DIR names the directory" if name == "RUNG_CACHE" else ""
+            warn(f"{name} is on or off, and {os.environ[name]!r} is taken for on{where}")
     known = {*VARIABLES, *also}
     for name in sorted(os.environ):
         if name.startswith("RUNG_") and name not in known and name not in _warned:

@@ -41,10 +41,12 @@ def loads(text: str) -> Any:
     if _scan is None:
         import json
 
+        if text != text.strip():
+            raise ValueError("blanks stand around the JSON")
         return json.loads(text)
     try:
         value, end = _scan(text, 0)
-    except StopIteration:
+    except (StopIteration, SystemError):  # the latter where it looks for its own error in `json`, which is not there
         raise ValueError("no JSON") from None
     if end != len(text):
         raise ValueError("something stands behind the JSON")

@@ -195,6 +195,9 @@ class _OnDemand(_Mapping):
                     held = self._held[name] = made
         return held
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self.items()),)
+
     def __contains__(self, name: object) -> bool:
         return name in self._held
 

@@ -115,11 +115,11 @@ def _link_fault(link: str, base: str) -> str:
     return "" if inside or not os.path.isfile(target) else "a link that leads out of its directory"
 
 
-def stamp(units: Iterable[Unit]) -> str:
+def stamp(units: Iterable[Unit], texts: dict[str, bytes] | None = None) -> str:
     """Give the hash of everything a table of these units is made from: names and bytes of files, what may be bound.
 
     Where a unit lies is not part of it, so that a table may be read where it is installed. "" where something cannot
-    be read, for then nobody knows.
+    be read, for then nobody knows. `texts` is given the bytes, by path, so that what is compiled is what was hashed.
     """
     whole = blake2b(digest_size=32)
     problems = Problems()
@@ -131,9 +131,11 @@ def stamp(units: Iterable[Unit]) -> str:
                 data = read_regular(path, MAX_FILE_BYTES)
             except OSError:
                 return ""
-            name = shown.removeprefix(unit.shown).lstrip("/")
+            name = shown.removeprefix(printable(unit.shown)).lstrip("/")
             whole.update(f"{len(name.encode())} {len(data)} {name}\n".encode())
             whole.update(data)
+            if texts is not None:
+                texts[path] = data
     return "" if len(problems) else whole.hexdigest()
 
 

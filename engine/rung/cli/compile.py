@@ -61,9 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
     path = table_file(arguments)
     along, units = units_for(arguments)
     used = [*along, *units]
-    before = stamp(used)
+    texts: dict[str, bytes] = {}
+    before = stamp(used, texts)
     try:
-        table = compile_units(used)
+        table = compile_units(used, texts=texts)
     except ManifestError as error:
         tell(str(error))
         return 1
