@@ -524,7 +524,7 @@ class TestVariables:
         monkeypatch.setattr(sys.modules["rung.load"], "_warned", set())
         monkeypatch.setenv(name, value)
         with pytest.warns(rung.RungWarning, match=words):
-            rung.Platform.of("cpu", "generic", arrays="numpy", table=TABLE)
+            rung.Platform.of("cpu", "generic", arrays="numpy")
 
     def test_an_unknown_variable_warns_once_with_a_suggestion(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys.modules["rung.load"], "_warned", set())
