@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 from pathlib import Path
-from sys import intern
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rung import lattice
 from rung.bind import root_of
@@ -26,11 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rung.diagnostics import Where
+    from rung.entries import Value
     from rung.manifest import BackendEntry, CellEntry
     from rung.models import ExpressionModel, OpModel, Tolerance
     from rung.units import Unit
 
 __all__ = ["compile_manifests", "compile_units"]
+
+Argument: TypeAlias = "tuple[str, Value]"
 
 _CPU = "cpu"
 _NUMPY = "numpy"  # both the target and the arrays of a reference
@@ -91,15 +93,15 @@ def compile_manifests(whole: Manifests) -> Table:
     )
 
 
-def expression_of(model: ExpressionModel) -> Expression:
-    """Give the runtime form of a predicate."""
+def expression_of(model: ExpressionModel, kept: dict[Argument, Argument] | None = None) -> Expression:
+    """Give the runtime form of a predicate; `kept` are the arguments of others, of which equal ones are one."""
     key = model.key
     why = model.why or ""
     value: Any = model.not_ if key == "not" else getattr(model, key)
     if key in ("all", "any"):
-        return Expression(key, terms=tuple(expression_of(term) for term in value), why=why)
+        return Expression(key, terms=tuple(expression_of(term, kept) for term in value), why=why)
     if key == "not":
-        return Expression(key, terms=(expression_of(value),), why=why)
+        return Expression(key, terms=(expression_of(value, kept),), why=why)
     if isinstance(value, str):
         return Expression(key, args=(("name", value),), why=why)
     if isinstance(value, dict):  # an environment variable, and what it must equal
@@ -107,8 +109,9 @@ def expression_of(model: ExpressionModel) -> Expression:
         return Expression(key, args=(("name", name), *([] if wanted is None else [("value", wanted)])), why=why)
     if isinstance(value, list):
         return Expression(key, args=(("name", tuple(value)),), why=why)
-    args = tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in value if v is not None)
-    return Expression(key, args=args, why=why)
+    given = vars(value).items()
+    args = [(k, tuple(v) if isinstance(v, list) else v) for k, v in given if v is not None]
+    return Expression(key, args=tuple(args if kept is None else [kept.setdefault(arg, arg) for arg in args]), why=why)
 
 
 def _tolerance(model: Tolerance) -> dict[str, float | int]:
@@ -155,36 +158,40 @@ class _CellMaker:
     def __init__(self, whole: Manifests, pool: dict[str, Expression]) -> None:
         self.whole = whole
         self.pool = pool
+        self.texts: dict[str, str] = {}
+        self.arguments: dict[Argument, Argument] = {}
         self.artifacts: dict[tuple[str, str], str] = {}
         self.named: dict[int, str] = {}  # see Note [Conditions that are alike]
         self.places: dict[tuple[str, str, str], list[Where]] = {}
 
     def cell(self, entry: CellEntry) -> Cell:
-        """Make the cell of an entry. Words that many cells share are one text each."""
+        """Make the cell of an entry. Texts that many cells share are kept once."""
+        same = self.texts.setdefault
         model, backend, arch = entry.model, entry.backend, entry.arch
         file = backend.file
         artifact: str | None = None
         exclude: tuple[str, ...] = ()
         workspace_bytes: int | None = None
         if isinstance(model, KernelModel) and arch is not None:
-            arch, artifact, workspace_bytes = intern(arch), model.artifact, model.workspace_bytes
+            arch, artifact, workspace_bytes = same(arch, arch), model.artifact, model.workspace_bytes
             artifact = artifact or self.default_artifact(entry.device, arch)
             exclude = tuple(self.whole.target(entry.device, name) for name in model.exclude)
+        hint = model.hint or file.hint or ""
         return _make(
             entry.id,
             backend.name,
             entry.serves,
-            intern(entry.device),
+            same(entry.device, entry.device),
             arch,
-            intern(entry.variant),
+            same(entry.variant, entry.variant),
             model.arrays or file.arrays or _NUMPY,
-            intern(model.impl),
+            same(model.impl, model.impl),
             artifact,
             self.place(backend, entry),
             self.needs(backend, model.when),
             exclude,
             model.degraded or "",
-            intern(model.hint or file.hint or ""),
+            same(hint, hint),
             workspace_bytes,
         )
 
@@ -215,9 +222,9 @@ class _CellMaker:
             return model.use
         name = self.named.get(id(model))
         if name is None:
-            expression = expression_of(model)
+            expression = expression_of(model, self.arguments)
             name = describe(expression)
-            while self.pool.setdefault(name, expression) != expression:
+            while (found := self.pool.setdefault(name, expression)) is not expression and found != expression:
                 name += "'"
             self.named[id(model)] = name
         return name

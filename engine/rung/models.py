@@ -470,9 +470,10 @@ class ExpressionModel(Model, title="predicate", json_schema_extra=_ONE_KEY):
 
     @model_validator(mode="after")
     def _one_key(self) -> ExpressionModel:
-        given = sorted(self.model_fields_set - {"why"})
-        if len(given) == 1:
+        written = self.model_fields_set
+        if len(written) == 1 + ("why" in written):
             return self
+        given = sorted(written - {"why"})
         if not given:
             hint = "add one of `all`, `any`, `not`, `use`, or an atom such as `module: torch >=2.4`"
             raise _fault("RG203", "a predicate has one key besides `why`, here is none", hint)

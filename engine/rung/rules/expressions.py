@@ -24,20 +24,16 @@ _OPERATORS = ("all", "any", "not")
 
 
 class Placed:
-    """An expression node, the document it stands in, its place there, and the unit of that document."""
+    """An expression node, its one key, the document it stands in, its place there, and the unit of that document."""
 
-    __slots__ = ("document", "loc", "model", "unit")
+    __slots__ = ("document", "key", "loc", "model", "unit")
 
     def __init__(self, model: ExpressionModel, document: Document, loc: Loc, unit: Unit) -> None:
         self.model = model
+        self.key = model.key
         self.document = document
         self.loc = loc
         self.unit = unit
-
-    @property
-    def key(self) -> str:
-        """The node's one key: `all`, `any`, `not` or an atom."""
-        return self.model.key
 
     @property
     def has_terms(self) -> bool:

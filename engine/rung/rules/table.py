@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -35,12 +36,17 @@ _NO_REASON = ("invalid syntax", "expected an indented block")
 def rg202(whole: Manifests) -> Iterator[Problem]:
     """An op's signature that is no stub over the types signatures may use."""
     for op in whole.ops.values():
-        for fault in islice(_signature_faults(op.model.signature), MAX_FINDINGS):
+        for fault in _signature_faults(op.model.signature):
             hint = f'such as "(x: array, *, scale: float | None = None) -> array"; types: {", ".join(sorted(_TYPES))}'
             yield Problem("RG202", op.at("signature"), f"`signature`: {fault}", hint)
 
 
-def _signature_faults(signature: str) -> Iterator[str]:
+@lru_cache(maxsize=1024)
+def _signature_faults(signature: str) -> tuple[str, ...]:
+    return tuple(islice(_faults(signature), MAX_FINDINGS))
+
+
+def _faults(signature: str) -> Iterator[str]:
     """Say what is wrong with a signature, one fault for each parameter. It is parsed and never run."""
     try:
         with warnings.catch_warnings():
@@ -126,8 +132,10 @@ def rg204(whole: Manifests) -> Iterator[Problem]:
     sound: set[tuple[object, ...]] = set()
     for backend in whole.backends.values():
         for op, index, row in backend.kernels:
+            if row.artifact is None:
+                continue
             meant = (row.artifact, tuple(row.device), tuple(row.arch))
-            if row.artifact is None or meant in sound:
+            if meant in sound:
                 continue
             sound.add(meant)
             for device in row.device:
