@@ -162,7 +162,7 @@ class _CellMaker:
         self.arguments: dict[Argument, Argument] = {}
         self.artifacts: dict[tuple[str, str], str] = {}
         self.named: dict[int, str] = {}  # see Note [Conditions that are alike]
-        self.places: dict[tuple[str, str, str], list[Where]] = {}
+        self.places: dict[tuple[str, str, bool], list[Where]] = {}
 
     def cell(self, entry: CellEntry) -> Cell:
         """Make the cell of an entry. Texts that many cells share are kept once."""
@@ -177,6 +177,10 @@ class _CellMaker:
             artifact = artifact or self.default_artifact(entry.device, arch)
             exclude = tuple(self.whole.target(entry.device, name) for name in model.exclude)
         hint = model.hint or file.hint or ""
+        try:
+            places = self.places[backend.name, entry.serves, arch is None]
+        except KeyError:
+            places = self.places_of(entry)
         return _make(
             entry.id,
             backend.name,
@@ -187,7 +191,7 @@ class _CellMaker:
             model.arrays or file.arrays or _NUMPY,
             same(model.impl, model.impl),
             artifact,
-            self.place(backend, entry),
+            places[entry.index],
             self.needs(backend, model.when),
             exclude,
             model.degraded or "",
@@ -195,12 +199,11 @@ class _CellMaker:
             workspace_bytes,
         )
 
-    def place(self, backend: BackendEntry, entry: CellEntry) -> Where:
-        key = (backend.name, entry.section, entry.serves)
-        found = self.places.get(key)
-        if found is None:
-            found = self.places[key] = backend.document.places(key[1:])
-        return found[entry.index]
+    def places_of(self, entry: CellEntry) -> list[Where]:
+        """Give the places of all rows of an entry's list."""
+        found = entry.backend.document.places((entry.section, entry.serves))
+        self.places[entry.backend.name, entry.serves, entry.arch is None] = found
+        return found
 
     def default_artifact(self, device: str, arch: str) -> str:
         found = self.artifacts.get((device, arch))

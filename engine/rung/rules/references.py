@@ -46,10 +46,10 @@ def rg301(whole: Manifests) -> Iterator[Problem]:
     """An arch or target that its device does not declare."""
     for entry in whole.devices.values():
         yield from _device_archs(whole, entry)
-    sound: set[tuple[tuple[str, ...], ...]] = set()
+    sound: set[tuple[str | None, ...]] = set()
     for backend in whole.backends.values():
         for op, index, row in backend.kernels:
-            meant = (tuple(row.device), tuple(row.arch), tuple(row.exclude))
+            meant = (*row.device, None, *row.arch, None, *row.exclude)
             if meant not in sound:
                 sound.add(meant)
                 for fault in _row_archs(whole, backend, op, index, row):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rung.diagnostics import Where
-    from rung.manifest import BackendEntry, Manifests
+    from rung.manifest import Manifests
     from rung.rules.expressions import Placed
     from rung.units import Unit
 
@@ -23,8 +23,11 @@ __all__ = ["RULES", "paths"]
 def paths(whole: Manifests) -> Iterator[tuple[str, Callable[[], Where], Unit]]:
     """Give every dotted path of the manifests with a function that gives its place, and its unit."""
     yield from _of_entries(whole)
-    for backend, loc, impl in _of_rows(whole):
-        yield impl, partial(backend.at, *loc), backend.unit
+    for backend in whole.backends.values():
+        for section, rows in (("kernels", backend.kernels), ("components", backend.components)):
+            for name, index, row in rows:
+                if (section, name, index, "impl") not in backend.lost:
+                    yield row.impl, partial(backend.at, section, name, index, "impl"), backend.unit
     for node in atoms(whole, "probe"):
         if node.model.probe is not None:
             yield node.model.probe, partial(getattr, node, "where"), node.unit
@@ -41,23 +44,19 @@ def _of_entries(whole: Manifests) -> Iterator[tuple[str, Callable[[], Where], Un
             yield op.model.cases, partial(op.at, "cases"), op.unit
 
 
-def _of_rows(whole: Manifests) -> Iterator[tuple[BackendEntry, tuple[str | int, ...], str]]:
-    for backend in whole.backends.values():
-        for section, rows in (("kernels", backend.kernels), ("components", backend.components)):
-            for name, index, row in rows:
-                loc = (section, name, index, "impl")
-                if not backend.lost or loc not in backend.lost:
-                    yield backend, loc, row.impl
-
-
 def rg801(whole: Manifests) -> Iterator[Problem]:
     """A dotted path into a package that the caller, or the distribution, does not allow."""
     for path, place, unit in _of_entries(whole):
         if not _may_bind(unit, path):
             yield _bound(unit, path, place())
-    for backend, loc, impl in _of_rows(whole):
-        if not _may_bind(backend.unit, impl):
-            yield _bound(backend.unit, impl, backend.at(*loc))
+    for backend in whole.backends.values():
+        roots = backend.unit.roots
+        if roots is None:
+            continue
+        for section, rows in (("kernels", backend.kernels), ("components", backend.components)):
+            for name, index, row in rows:
+                if root_of(row.impl) not in roots and (section, name, index, "impl") not in backend.lost:
+                    yield _bound(backend.unit, row.impl, backend.at(section, name, index, "impl"))
     yield from judged(whole, _probe, "probe")
 
 
