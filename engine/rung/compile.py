@@ -34,6 +34,7 @@ __all__ = ["compile_manifests", "compile_units"]
 
 Argument: TypeAlias = "tuple[str, Value]"
 
+_make_cell, _make_expression = maker(Cell), maker(Expression)
 _CPU = "cpu"
 _NUMPY = "numpy"  # both the target and the arrays of a reference
 # What a profile that says nothing does; a profile's own `fall` and those it extends come over it.
@@ -99,19 +100,21 @@ def expression_of(model: ExpressionModel, kept: dict[Argument, Argument] | None 
     why = model.why or ""
     value: Any = model.not_ if key == "not" else getattr(model, key)
     if key in ("all", "any"):
-        return Expression(key, terms=tuple(expression_of(term, kept) for term in value), why=why)
+        return _make_expression(key, tuple(expression_of(term, kept) for term in value), (), why)
     if key == "not":
-        return Expression(key, terms=(expression_of(value, kept),), why=why)
+        return _make_expression(key, (expression_of(value, kept),), (), why)
     if isinstance(value, str):
-        return Expression(key, args=(("name", value),), why=why)
-    if isinstance(value, dict):  # an environment variable, and what it must equal
+        args: list[Argument] = [("name", value)]
+    elif isinstance(value, list):
+        args = [("name", tuple(value))]
+    elif isinstance(value, dict):  # an environment variable, and what it must equal
         ((name, wanted),) = value.items()
-        return Expression(key, args=(("name", name), *([] if wanted is None else [("value", wanted)])), why=why)
-    if isinstance(value, list):
-        return Expression(key, args=(("name", tuple(value)),), why=why)
-    given = vars(value).items()
-    args = [(k, tuple(v) if isinstance(v, list) else v) for k, v in given if v is not None]
-    return Expression(key, args=tuple(args if kept is None else [kept.setdefault(arg, arg) for arg in args]), why=why)
+        args = [("name", name)] if wanted is None else [("name", name), ("value", wanted)]
+    else:
+        args = [(k, tuple(v) if isinstance(v, list) else v) for k, v in vars(value).items() if v is not None]
+    if kept is not None:
+        args = [kept.setdefault(arg, arg) for arg in args]
+    return _make_expression(key, (), tuple(args), why)
 
 
 def _tolerance(model: Tolerance) -> dict[str, float | int]:
@@ -146,9 +149,6 @@ def _reference(op: Op) -> Cell:
     )
 
 
-_make = maker(Cell)
-
-
 class _CellMaker:
     """Makes cells, and what many of them have in common once.
 
@@ -181,7 +181,7 @@ class _CellMaker:
             places = self.places[backend.name, entry.serves, arch is None]
         except KeyError:
             places = self.places_of(entry)
-        return _make(
+        return _make_cell(
             entry.id,
             backend.name,
             entry.serves,

@@ -145,7 +145,7 @@ def read(path: str | PathLike[str]) -> dict[str, object]:
     problems = Problems()
     document = read_path(path, str(path), problems)
     if document is not None:
-        data = document.root.data
+        data = document.data
         assert isinstance(data, dict | list | str | int | float)
         if not isinstance(data, dict):
             problems.add("RG202", document.where(), "a facts file is a mapping that starts with `facts: 1`")

@@ -106,7 +106,8 @@ def _missing(document: Document, target: str, first: str) -> Problem:
         if _MODELINE.match(text) and _TARGET.search(text):
             hint = "move it above the first key"
         return Problem("RG902", where, "editors do not read this modeline", hint)
-    where = document.where(list(document.root.values or ())[:1], key=True)  # where a comment can silence it
+    keys = list(document.data)[:1] if isinstance(document.data, dict) else []
+    where = document.where(keys, key=True)  # where a comment can silence it
     top = Where(document.path, 1, 1, 1, 1)
     edit = Edit(top, f"{_HEAD}{target}\n", "named the schema for editors") if target else None
     hint = f"start the file with `{_HEAD}{target}`" if target else f"{first}; then name one in the first line"

@@ -94,9 +94,9 @@ def _misplaced(scene: Scene, ops: set[str], kinds: set[str]) -> Iterator[str]:
     """Give what rows are said to serve where it is none of its section, or the section has no such name."""
     legal = {"kernels": ops | kinds, "components": kinds}
     for document in scene.whole.documents:
-        for section, rows in (document.root.values or {}).items():
-            if section in legal or section not in ManifestFile.model_fields:
-                yield from (name for name in rows.values or () if name not in legal.get(section, ()))
+        for section, rows in document.data.items() if isinstance(document.data, dict) else ():
+            if isinstance(rows, dict) and (section in legal or section not in ManifestFile.model_fields):
+                yield from (name for name in rows if name not in legal.get(section, ()))
 
 
 def _hole(op: str, where: Where, lacking: Sequence[_Machine], offered: Offered) -> Problem:
