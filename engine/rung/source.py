@@ -9,8 +9,8 @@ things that the two read differently, is read by the pure parser, and codes and 
 built. Above `MAX_REREAD` characters libyaml's answer stands, for the sake of time.
 
 Note [Read for data, read for places]: most texts have no fault, and nobody asks where their scalars stand. So
-`_Outliner` reads a text first. It keeps the places of the upper levels alone, takes only what `_Builder` would take,
-with the same events and the same `_value_of`, and gives up at the first thing that it would have to report or to mark.
+`rung.outline` reads a text first. It keeps the places of the upper levels alone, takes only what `_Builder` would take,
+with the same events and the same `value_of`, and gives up at the first thing that it would have to report or to mark.
 Then, or when somebody asks for a place further down, `_Builder` reads the text: all that is reported comes from it.
 """
 
@@ -21,23 +21,42 @@ import os
 import re
 import unicodedata
 from dataclasses import dataclass
-from itertools import islice
-from math import isinf
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from rung.diagnostics import Problems, Where, shorten
-from rung.folding import Unfoldable, fold
+from rung.nodes import (
+    AMBIGUOUS,
+    CONTROL,
+    DOUBTFUL,
+    END_OF_MAPPING,
+    END_OF_SEQUENCE,
+    FAST,
+    FLOAT,
+    LEVELS,
+    MAPPING,
+    MAX_DEPTH,
+    MAX_REREAD,
+    MAX_SCALAR,
+    MAX_VALUES,
+    NO_VALUE,
+    NOWHERE,
+    NULL,
+    SCALAR,
+    SEQUENCE,
+    SUSPECT_START,
+    Node,
+    PureLoader,
+    value_of,
+)  # fmt: skip
+from rung.outline import outlined
 from rung.records import maker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from os import PathLike
-
-    from rung.folding import Anchor, Folded, Item, Run
 
 __all__ = [
     "LEVELS",
@@ -56,36 +75,12 @@ __all__ = [
 ]
 
 MAX_FILE_BYTES: Final = 32 * 1024 * 1024
-MAX_DEPTH: Final = 16
-MAX_SCALAR: Final = 4096
-MAX_VALUES: Final = 4_000_000
 MAX_FINDINGS: Final = 1000
 """Findings reported of one file, or by one rule: beyond them hostile input would only cost memory."""
-MAX_REREAD: Final = 64 * 1024
-LEVELS: Final = 3
-"""Levels below the root of which places are kept at first: sections, their entries, and the rows or keys of those."""
 MAX_DIRECTIVES: Final = 16
 """Lines that start with `%`, of which each parser compares every one with all before it."""
 
-
-class PureLoader(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser):
-    """PyYAML's own event source, without any constructor: nothing in it can build an object."""
-
-    def __init__(self, stream: str) -> None:
-        yaml.reader.Reader.__init__(self, stream)
-        yaml.scanner.Scanner.__init__(self)
-        yaml.parser.Parser.__init__(self)
-
-
-_SCALAR: Any = yaml.ScalarEvent
-_MAPPING: Any = yaml.MappingStartEvent
-_END_OF_MAPPING: Any = yaml.MappingEndEvent
-_SEQUENCE: Any = yaml.SequenceStartEvent
-_END_OF_SEQUENCE: Any = yaml.SequenceEndEvent
-_FAST: Any = getattr(yaml, "CBaseLoader", PureLoader)
-
 _COLLECTIONS = (dict, list)
-NOWHERE = yaml.Mark("", 0, 0, 0, "", 0)
 _where = maker(Where)
 _TOO_MANY = (f"more than {MAX_FINDINGS} findings in this file", "the rest of it was not read: repair these first")
 _TOO_DEEP = (f"nesting deeper than the limit of {MAX_DEPTH}", "flatten the document")
@@ -115,28 +110,7 @@ _OPENED = {
     "while parsing a flow mapping": "bracket",
     "while parsing a flow sequence": "bracket",
 }
-# Tabs between tokens, `?` where a key may start, a comment glued to the head of a block text; `_Builder` sees the rest:
-# `?` inside plain text in {} and [], and tags, which may end differently.
-_DOUBTFUL = re.compile(r"\t|(?:^|[\n\[{,])[ \n]*\?|[|>][-+0-9]*#")
-_INT = re.compile(r"-?(0|[1-9][0-9]*)")
-_FLOAT = re.compile(r"-?[0-9]+\.[0-9]+(e[-+][0-9]+)?")
-_NO_VALUE_OF = object()
-"""Stands for the value of a plain scalar that is not to be written so."""
 _GLUED = re.compile(r"[ ]*-[{\[\"'A-Za-z]")
-# What some YAML 1.1 or 1.2 reader takes for a boolean, a number, a date or a special value.
-_AMBIGUOUS = re.compile(
-    r"""(?x)
-    [yYnN] | yes|Yes|YES | no|No|NO | on|On|ON | off|Off|OFF | True|TRUE | False|FALSE | =
-    | [-+]? [0-9][0-9_]*                                        # octal, leading plus, underscores
-    | [-+]? 0[bB][01_]+ | [-+]? 0[oO][0-7_]+ | [-+]? 0[xX][0-9a-fA-F_]+
-    | [-+]? [0-9][0-9_]* (:[0-5]?[0-9])+ (\.[0-9_]*)?           # sexagesimal
-    | [-+]? (\.[0-9][0-9_]* | [0-9][0-9_]*(\.[0-9_]*)?) ([eE][-+]?[0-9]+)?
-    | [-+]? \.(inf|Inf|INF) | \.(nan|NaN|NAN)
-    | [0-9]{4}-[0-9][0-9]?-[0-9][0-9]? ([Tt\ \t].*)?
-    """
-)
-_NULL = frozenset({"", "~", "null", "Null", "NULL"})
-_SUSPECT_START = frozenset("0123456789+-.~=<yYnNoOtTfF")
 # Escapes of double quotes, and the characters of those that do not give a number.
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
 _ESCAPED = {
@@ -157,62 +131,6 @@ _TWINS = {
     **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
     "\u2044": "/", "\u2236": ":", "\u3001": ",", "\u3002": ".",
 }  # fmt: skip
-# C0 and C1 controls but tab and line ends, Unicode line separators, bidirectional controls, BOM, surrogates (an escape
-# can make one), non-characters.
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
-
-
-class Node:
-    """A value and its place. `values` for a mapping, `items` for a list, neither for a scalar.
-
-    `plain` marks an unquoted scalar, `bad` a node already reported, whose consequences are not to be reported. `key`
-    is the mapping key that leads to the value.
-    """
-
-    __slots__ = ("bad", "data", "end", "items", "key", "plain", "start", "values")
-
-    def __init__(self, data: object, start: Any, end: Any, plain: bool = False) -> None:
-        self.data = data
-        self.start = start
-        self.end = end
-        self.plain = plain
-        self.bad = False
-        self.key: Node | None = None
-        self.items: list[Node] | None = None
-        self.values: dict[str, Node] | None = None
-
-    @property
-    def line(self) -> int:
-        """The line it starts on, from 1."""
-        return int(self.start.line) + 1
-
-    @property
-    def column(self) -> int:
-        """The column it starts in, from 1."""
-        return int(self.start.column) + 1
-
-    @property
-    def end_line(self) -> int:
-        """The line it ends on, from 1."""
-        return int(self.end.line) + 1
-
-    @property
-    def end_column(self) -> int:
-        """The column behind its end, from 1."""
-        return int(self.end.column) + 1
-
-    @property
-    def keys(self) -> dict[str, Node]:
-        """The keys of a mapping by name."""
-        return {name: value.key for name, value in (self.values or {}).items() if value.key is not None}
-
-    def child(self, part: str | int) -> Node | None:
-        """Give the value under a key, or the item at an index; None when there is none."""
-        if self.values is not None and isinstance(part, str):
-            return self.values.get(part)
-        if self.items is not None and isinstance(part, int) and part < len(self.items):
-            return self.items[part]
-        return None
 
 
 @dataclass(slots=True)
@@ -240,7 +158,7 @@ class Document:
     def root(self) -> Node:
         """The root of all nodes. Where the outline is not whole the text is read again, and its data made anew."""
         if not self.whole:
-            read_again = _parse("\n".join(self.lines), self.path, Problems(), _FAST)
+            read_again = _parse("\n".join(self.lines), self.path, Problems(), FAST)
             assert read_again is not None
             self.outline, self.whole = read_again, True
         return self.outline
@@ -326,8 +244,8 @@ def read(data: bytes, path: str, problems: Problems, *, events: Any = None) -> D
     empty = Node({}, NOWHERE, NOWHERE)
     document = Document(path, empty, hashlib.sha256(data).hexdigest(), text.split("\n"), False, len(data))
     if _is_text(raw, document, problems):
-        outline = _outlined(text) if events is None else None
-        root = outline or _parse(text, path, problems, events or _FAST)
+        outline = outlined(text) if events is None else None
+        root = outline or _parse(text, path, problems, events or FAST)
         if root is not None:
             document.outline, document.usable, document.whole = root, True, outline is None
     return document
@@ -352,7 +270,7 @@ def _is_text(raw: bytes, document: Document, problems: Problems) -> bool:
         return True
     found = 0
     for row, line in enumerate(document.lines, 1):
-        match = None if line.isprintable() else _CONTROL.search(line)
+        match = None if line.isprintable() else CONTROL.search(line)
         if match is None:
             continue
         if found == MAX_FINDINGS:
@@ -371,7 +289,7 @@ def _parse(text: str, path: str, problems: Problems, loader: Any) -> Node | None
         problems.add("RG104", Where(path, row, 1, row, 2), _DIRECTIVE[0], hint=_DIRECTIVE[1])
         return None
     reread = len(text) <= MAX_REREAD
-    if reread and _DOUBTFUL.search(text):
+    if reread and DOUBTFUL.search(text):
         loader = PureLoader
     builder = _Builder(path)
     builder.run(loader, text)
@@ -380,345 +298,6 @@ def _parse(text: str, path: str, problems: Problems, loader: Any) -> Node | None
         builder.run(PureLoader, text)
     problems.found += builder.problems.found
     return builder.root
-
-
-class _Unusual(Exception):
-    """Something was met that only `_Builder` can judge."""
-
-
-def _outlined(text: str) -> Node | None:
-    """Read text that has no fault; None when it may have one. See Note [Read for data, read for places]."""
-    if text.startswith("%") or "\n%" in text or (len(text) <= MAX_REREAD and ("?" in text or _DOUBTFUL.search(text))):
-        return None
-    folded = fold(text)
-    try:
-        if folded is not None:
-            try:
-                return _Outliner(_FAST(folded.text), folded).document()
-            except Unfoldable:
-                pass
-        return _Outliner(_FAST(text)).document()
-    except (_Unusual, StopIteration, yaml.YAMLError, ValueError, OverflowError):
-        return None
-
-
-class _Outliner:
-    """Turns events into data, and into nodes as far as the upper levels go.
-
-    It recurses, but no deeper than `MAX_DEPTH`. `folded` is what the text was made from, where it was folded.
-    """
-
-    def __init__(self, source: Any, folded: Folded | None = None) -> None:
-        self.events: Any = islice(iter(source.get_event, None), MAX_VALUES)
-        self.names: set[str] = set()  # the plain keys met so far
-        self.end: Any = NOWHERE  # of the collection read last
-        self.runs = folded.runs if folded is not None else {}
-        self.left = MAX_VALUES - (len(folded.text) if folded is not None else 0)  # a value has at least one character
-        self.plain = _Plain()
-
-    def document(self) -> Node:
-        next(self.events)
-        start = next(self.events)
-        if start.__class__ is not yaml.DocumentStartEvent or start.version or start.tags:
-            raise _Unusual
-        root = self.node(next(self.events), 0)
-        next(self.events)
-        if next(self.events).__class__ is not yaml.StreamEndEvent:
-            raise _Unusual
-        if self.runs or self.left < 0:
-            raise Unfoldable
-        return root
-
-    def node(self, event: Any, level: int) -> Node:
-        """Read a value with its place, and with the places of what is inside as far as the upper levels go."""
-        start = event.start_mark
-        if event.__class__ is _SCALAR:
-            return Node(self.scalar(event), start, event.end_mark, not event.style)
-        if level == LEVELS:
-            data = self.collection(event, level)
-            return Node(data, start, self.end)
-        self.undecorated(event)
-        if event.__class__ is _MAPPING:
-            return self.mapping_of_nodes(start, level + 1)
-        if event.__class__ is _SEQUENCE:
-            return self.sequence_of_nodes(start, level + 1)
-        raise _Unusual
-
-    def mapping_of_nodes(self, start: Any, level: int) -> Node:
-        values: dict[str, Node] = {}
-        event = next(self.events)
-        while event.__class__ is not _END_OF_MAPPING:
-            name = self.name(event)
-            if name in values:
-                raise _Unusual
-            values[name] = self.node(next(self.events), level)
-            values[name].key = Node(name, event.start_mark, event.end_mark, not event.style)
-            event = next(self.events)
-        node = Node({name: value.data for name, value in values.items()}, start, event.end_mark)
-        node.values = values
-        return node
-
-    def sequence_of_nodes(self, start: Any, level: int) -> Node:
-        items: list[Node] = []
-        event = next(self.events)
-        while event.__class__ is not _END_OF_SEQUENCE:
-            run = self.runs.pop(event.start_mark.line, None)
-            if run is not None:
-                items += self.unfolded(event, run, start.column, level)
-            else:
-                items.append(self.node(event, level))
-            event = next(self.events)
-        node = Node([item.data for item in items], start, event.end_mark)
-        node.items = items
-        return node
-
-    def collection(self, event: Any, level: int) -> dict[str, Any] | list[Any]:
-        """Read what a collection holds whose first event is given."""
-        self.undecorated(event)
-        if level == MAX_DEPTH:
-            raise _Unusual
-        if event.__class__ is _MAPPING:
-            return self.mapping(level + 1)
-        if event.__class__ is _SEQUENCE:
-            return self.sequence(level + 1, event.start_mark.column)
-        raise _Unusual
-
-    def mapping(self, level: int) -> dict[str, Any]:
-        data: dict[str, Any] = {}
-        names, events = self.names, self.events
-        for event in events:
-            if event.__class__ is _END_OF_MAPPING:
-                self.end = event.end_mark
-                return data
-            is_met = event.__class__ is _SCALAR and event.value in names and event.anchor is None and event.tag is None
-            name = event.value if is_met else self.name(event)
-            if name in data:
-                raise _Unusual
-            value = next(events)
-            data[name] = self.scalar(value) if value.__class__ is _SCALAR else self.collection(value, level)
-        raise _Unusual
-
-    def sequence(self, level: int, column: int) -> list[Any]:
-        data: list[Any] = []
-        for event in self.events:
-            if event.__class__ is _END_OF_SEQUENCE:
-                self.end = event.end_mark
-                return data
-            run = self.runs.pop(event.start_mark.line, None)
-            if run is not None:
-                data += [node.data for node in self.unfolded(event, run, column, level)]
-                continue
-            data.append(self.scalar(event) if event.__class__ is _SCALAR else self.collection(event, level))
-        raise _Unusual
-
-    def unfolded(self, event: Any, run: Run, column: int, level: int) -> list[Node]:
-        """Give the items of a folded list, of which the first event is given; what is in them has no places."""
-        nodes: list[Node] = []
-        forms: dict[tuple[str, ...], _Form] = {}
-        if run.column != column or level < LEVELS:
-            raise Unfoldable
-        for item in run.items:
-            if item.start >= 0:
-                event = event or next(self.events)
-                if event.__class__ is _END_OF_SEQUENCE or event.start_mark.line != item.line:
-                    raise Unfoldable
-                forms[item.layout.form] = _Form(self, event, item, level)
-                event = None
-            form = forms[item.layout.form]
-            self.left -= form.values
-            end = _BELOW if form.end is None else _Mark(item.line, item.layout.place(form.end))
-            data = self.filled(form.shape, item, item.layout.cut(item.text))
-            nodes.append(Node(data, _Mark(item.line, form.column), end))
-        return nodes
-
-    def filled(self, shape: _Shape, item: Item, words: tuple[str, ...]) -> Any:
-        """Give the value of an item, or of a part of it, by its shape and the words of its text."""
-        if shape.keys is not None:
-            names = shape.names(words) if shape.names else tuple(key.written(item, words) for key in shape.keys)
-            if names not in shape.sound:
-                self.check_names(shape, names)
-            plain, data = self.plain, {}
-            for name, inner in zip(names, shape.items, strict=True):
-                at = inner.at
-                if at >= 0:
-                    data[name] = plain[words[at]] if inner.is_plain else words[at]
-                else:
-                    data[name] = self.filled(inner, item, words)
-            return data
-        if shape.is_list:
-            return [self.filled(inner, item, words) for inner in shape.items]
-        text = shape.written(item, words)
-        return self.plain[text] if shape.is_plain else text
-
-    def check_names(self, shape: _Shape, names: tuple[str, ...]) -> None:
-        for name, key in zip(names, shape.keys or (), strict=True):
-            if key.is_plain and self.plain[name].__class__ is not str:
-                raise _Unusual
-        if len({*names}) < len(names):
-            raise _Unusual
-        shape.sound.add(names)
-
-    def undecorated(self, event: Any) -> None:
-        if event.anchor is not None or event.tag is not None:
-            raise _Unusual
-
-    def name(self, event: Any) -> str:
-        """Read a key, which is text of ASCII."""
-        name = self.scalar(event) if event.__class__ is _SCALAR else None
-        if name.__class__ is not str or not name.isascii():
-            raise _Unusual
-        if not event.style:
-            self.names.add(name)
-        return name
-
-    def scalar(self, event: Any) -> Any:
-        text: str = event.value
-        if event.anchor is not None or event.tag is not None or len(text) > MAX_SCALAR:
-            raise _Unusual
-        if event.style:
-            if not text.isprintable() and _CONTROL.search(text):
-                raise _Unusual
-            return text
-        if text and text[0] not in _SUSPECT_START:
-            return text
-        value = _value_of(text)
-        if value is _NO_VALUE_OF:
-            raise _Unusual
-        return value
-
-
-class _Plain(dict[str, Any]):
-    """The values of plain scalars, each found out once."""
-
-    def __missing__(self, text: str) -> Any:
-        value = _value_of(text) if text[0] in _SUSPECT_START else text
-        if value is _NO_VALUE_OF:
-            raise _Unusual
-        self[text] = value
-        return value
-
-
-class _Mark:
-    """A place in an unfolded text, as far as `Document.place` asks."""
-
-    __slots__ = ("column", "line")
-
-    def __init__(self, line: int, column: int) -> None:
-        self.line = line
-        self.column = column
-
-
-_BELOW = _Mark(-1, 0)
-"""Where an item of several lines ends."""
-
-
-class _Shape:
-    """What a part of a folded item is.
-
-    Of a scalar it is the word `at` a place among the item's words, or what stands between two anchors, or a fixed
-    `text` where no other item has the form. A mapping has `keys`, and with a list it has `items` in common.
-    """
-
-    __slots__ = ("at", "between", "is_list", "is_plain", "items", "keys", "names", "sound", "text")
-
-    def __init__(self) -> None:
-        self.at = -1
-        self.between: tuple[Anchor, Anchor] | None = None
-        self.text = ""
-        self.is_plain = False
-        self.is_list = False
-        self.items: list[_Shape] = []
-        self.keys: list[_Shape] | None = None
-        self.names: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None
-        self.sound: set[tuple[str, ...]] = set()
-
-    def written(self, item: Item, words: tuple[str, ...]) -> str:
-        """Give the text of a scalar."""
-        if self.at >= 0:
-            return words[self.at]
-        return self.text if self.between is None else item.between(*self.between)
-
-
-class _Form:
-    """What the items of a folded list that are written alike have in common; see `rung.folding`."""
-
-    def __init__(self, outliner: _Outliner, event: Any, item: Item, level: int) -> None:
-        self.outliner = outliner
-        self.item = item
-        self.values = 0
-        self.column: int = event.start_mark.column
-        self.last: Any = None  # where what was read last ends, as far as that is known
-        self.shape = self.read(event, level)
-        last: Any = self.last
-        self.end: Anchor | None = item.anchor(last.index) if last is not None and last.line == item.line else None
-        if self.end is None and self.shape.keys is None and not self.shape.is_list:
-            raise Unfoldable  # a text of several lines
-
-    def read(self, event: Any, level: int) -> _Shape:
-        if event.__class__ is _SCALAR:
-            self.outliner.scalar(event)
-            return self.scalar(event)
-        self.outliner.undecorated(event)
-        self.check_inside(event.start_mark)
-        if level == MAX_DEPTH:
-            raise _Unusual
-        shape = _Shape()
-        if event.__class__ is _MAPPING:
-            shape.keys = []
-        shape.is_list = shape.keys is None
-        last = _END_OF_SEQUENCE if shape.keys is None else _END_OF_MAPPING
-        inner = next(self.outliner.events)
-        while inner.__class__ is not last:
-            if shape.keys is not None:
-                self.outliner.name(inner)
-                shape.keys.append(self.scalar(inner))
-                inner = next(self.outliner.events)
-            shape.items.append(self.read(inner, level + 1))
-            inner = next(self.outliner.events)
-        places = [key.at for key in shape.keys or ()]
-        if len(places) > 1 and -1 not in places:
-            shape.names = itemgetter(*places)
-        self.values += 2
-        self.last = None
-        if event.flow_style:
-            self.last = inner.end_mark
-            self.check_inside(inner.end_mark)
-        return shape
-
-    def scalar(self, event: Any) -> _Shape:
-        self.values += 1
-        self.last = event.end_mark
-        shape = _Shape()
-        shape.text = event.value
-        shape.is_plain = not event.style
-        self.check_inside(event.start_mark)
-        if event.style in ("|", ">"):
-            return shape  # ends where the next line is further out
-        self.check_inside(event.end_mark)
-        item, quote = self.item, 1 if event.style else 0
-        if item.layout.is_fit:
-            start, end = event.start_mark.index + quote, event.end_mark.index - quote
-            shape.at = item.word_at(start, end)
-            if shape.at < 0:
-                shape.between = item.anchor(start), item.anchor(end)
-                if item.between(*shape.between) != event.value:
-                    raise Unfoldable  # it stands on several lines
-        return shape
-
-    def check_inside(self, mark: Any) -> None:
-        if not 0 <= mark.index - self.item.start <= len(self.item.text):
-            raise Unfoldable
-
-
-def _value_of(text: str) -> Any:
-    """Give a plain scalar its value; `_NO_VALUE_OF` where it has none that every YAML reader agrees on."""
-    if text == "true" or text == "false":
-        return text == "true"
-    if _INT.fullmatch(text) and len(text) < 19:
-        return int(text)
-    if _FLOAT.fullmatch(text) and not isinf(float(text)):
-        return float(text)
-    return _NO_VALUE_OF if text == "<<" or text in _NULL or _AMBIGUOUS.fullmatch(text) else text
 
 
 class _Frame:
@@ -818,11 +397,11 @@ class _Builder:
                 self.report("RG004", event, f"more than {MAX_VALUES} values in one file", "split it into several files")
                 raise _StopReading
             kind = event.__class__
-            if kind is _SCALAR:
+            if kind is SCALAR:
                 self.attach(self.scalar(event))
-            elif kind is _MAPPING or kind is _SEQUENCE:
-                self.open(event, {} if kind is _MAPPING else [])
-            elif kind is _END_OF_MAPPING or kind is _END_OF_SEQUENCE:
+            elif kind is MAPPING or kind is SEQUENCE:
+                self.open(event, {} if kind is MAPPING else [])
+            elif kind is END_OF_MAPPING or kind is END_OF_SEQUENCE:
                 self.stack.pop().node.end = event.end_mark
             elif kind is yaml.AliasEvent:
                 node = Node("", event.start_mark, event.end_mark)
@@ -943,12 +522,12 @@ class _Builder:
             self.report("RG004", event, message, "shorten it")
             node.data, node.bad = "", True
         elif not plain:
-            control = None if text.isprintable() else _CONTROL.search(text)
+            control = None if text.isprintable() else CONTROL.search(text)
             if control:
                 hint = self.written_as(control.group(), event)
                 self.report("RG805", event, f"control character {_code_point(control.group())} in text", hint)
                 node.data, node.bad = text.encode(errors="replace").decode(), True  # a surrogate is no text to anybody
-        elif not text or text[0] in _SUSPECT_START:
+        elif not text or text[0] in SUSPECT_START:
             self.resolve(node, text, event)
         if plain and "?" in text and self.stack and self.stack[-1].flow:
             self.doubtful = True
@@ -965,13 +544,13 @@ class _Builder:
 
     def resolve(self, node: Node, text: str, event: Any) -> None:
         """Give a plain scalar its value, or reject it: what stays text here is text to every YAML reader."""
-        value = _value_of(text)
-        if value is not _NO_VALUE_OF:
+        value = value_of(text)
+        if value is not NO_VALUE:
             node.data = value
         elif text == "<<":
             self.report("RG105", event, "merge key `<<`", "write the keys out")
             node.bad = True
-        elif text in _NULL:
+        elif text in NULL:
             self.null(node, text, event)
         else:
             shown = shorten(text)
@@ -1009,8 +588,8 @@ def is_plain(text: str) -> bool:
     """Say whether a text may stand unquoted and is still read as that text, here and by any YAML reader."""
     if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*", text) is None or re.fullmatch(r"[0-9.]+", text):
         return False
-    special = text in ("true", "false") or text in _NULL or _AMBIGUOUS.fullmatch(text) is not None
-    return not special and _FLOAT.fullmatch(text) is None
+    special = text in ("true", "false") or text in NULL or AMBIGUOUS.fullmatch(text) is not None
+    return not special and FLOAT.fullmatch(text) is None
 
 
 def _shown(value: object) -> str:

@@ -12,12 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import damaged
-from rung import source
 from rung.compile import compile_units
 from rung.diagnostics import Problems
 from rung.load import BUILTIN_ROOTS
+from rung.nodes import FAST, LEVELS
 from rung.records import fields
-from rung.source import LEVELS, PureLoader, is_plain, read
+from rung.source import PureLoader, is_plain, read
 from rung.units import Unit
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rung.source import Document
     from rung.table import Table
 
-FAST = source._FAST
+
 LAWS = settings(derandomize=True, max_examples=400, deadline=None, database=None)
 FEW = settings(LAWS, max_examples=200)
 
