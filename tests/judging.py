@@ -12,11 +12,14 @@ from rung.manifest import Manifests, merge
 from rung.resources import data_dir
 from rung.rulebook import SILENCEABLE
 from rung.rules import check
+from rung.source import PureLoader
 from rung.units import Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    import pytest
 
 BUILTIN = Unit(data_dir("manifests"), "manifests", BUILTIN_ROOTS, "rung's own manifests")
 ROOTS = BUILTIN_ROOTS | {"acme"}
@@ -72,3 +75,9 @@ def parts(directory: Path, name: str) -> list[Path]:
 def codes(problems: Iterable[object]) -> list[str]:
     """Give the codes of findings, in report order."""
     return [problem.code for problem in problems]  # type: ignore[attr-defined]
+
+
+def only_pure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every text read by PyYAML's own parser, as where it was built without libyaml."""
+    for module in ("source", "outline"):
+        monkeypatch.setattr(f"rung.{module}.FAST", PureLoader)

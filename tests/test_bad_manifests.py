@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 import rung
-from judging import codes, concise, judged_fixture, report
-from rung import source
+from judging import codes, concise, judged_fixture, only_pure, report
 
 BAD = Path(__file__).parent / "bad_manifests"
 FIXTURES = [pytest.param(path, id=path.name) for path in sorted(BAD.iterdir())]
@@ -34,7 +33,7 @@ def test_its_good_neighbour_is_clean(directory: Path) -> None:
 @pytest.mark.parametrize("directory", FIXTURES)
 def test_the_pure_loader_reports_the_same(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     both = concise(judged_fixture(directory, "bad.yaml", builtin=False))
-    monkeypatch.setattr(source, "_FAST", source.PureLoader)
+    only_pure(monkeypatch)
     assert concise(judged_fixture(directory, "bad.yaml", builtin=False)) == both
 
 

@@ -23,6 +23,7 @@ from rung.compile import compile_units
 from rung.load import SHIPPED, units_of
 from rung.records import fields
 from rung.resources import data_dir
+from rung.table import PER_PROCESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,7 +91,7 @@ def units(here: Path, inner: str = "m") -> list[Unit]:
 
 def content(table: Table) -> dict[str, object]:
     """Give everything a table says, as plain mappings."""
-    values = {name: getattr(table, name) for name in fields(table) if name not in ("failures", "memo")}
+    values = {name: getattr(table, name) for name in fields(table) if name not in PER_PROCESS}
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in values.items()}
 
 

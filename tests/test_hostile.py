@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from judging import codes, concise, judged, report
+from judging import codes, concise, judged, only_pure, report
 from rung import manifest, source
 from rung.cli import main
 from rung.diagnostics import Problems, closest, did_you_mean
@@ -370,5 +370,5 @@ def test_the_whole_says_the_same_whatever_the_loader(tmp_path: Path, monkeypatch
     path = written(tmp_path, ROWS + many('    - {{device: cpu, variant: v{0}, impl: "acme.k:f"}}\n', 100) + fault)
     both = concise(judged(path))
     assert len(both) == 1
-    monkeypatch.setattr(source, "_FAST", PureLoader)
+    only_pure(monkeypatch)
     assert concise(judged(path)) == both

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rung import source
+from judging import only_pure
 from rung.cli import main
 
 HERE = Path(__file__).parent / "many_faults"
@@ -18,7 +18,7 @@ def test_every_fault_is_reported_in_one_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], loader: str, ends: str
 ) -> None:
     if loader == "pure":
-        monkeypatch.setattr(source, "_FAST", source.PureLoader)
+        only_pure(monkeypatch)
     for name in ("m/all.yaml", "acme/__init__.py", "acme/kernels.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         text = (HERE / name).read_text(encoding="utf-8").replace("\n", ends)

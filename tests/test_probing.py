@@ -132,7 +132,7 @@ class TestModules:
     def test_a_finder_that_raises_is_unknown(self, monkeypatch: pytest.MonkeyPatch) -> None:
         class Finder:
             @staticmethod
-            def find_spec(name: str, path: object) -> None:
+            def find_spec(name: str, path: object, target: object) -> None:
                 raise PermissionError(13, "Permission denied")
 
         monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])

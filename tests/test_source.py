@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from rung import source
+from rung import outline, source
 from rung.diagnostics import Problems
 from rung.source import Document, PureLoader, is_plain, read, read_path
 
@@ -199,7 +199,8 @@ def test_both_loaders_say_the_same(text: str, expected: list[str]) -> None:
 @pytest.mark.parametrize("text", ["a: on\nb: ~\nb: 1\n", "a: [b\n", "[" * 5000, '"\\UFFFFFFFF"', "a:\tb\n"])
 def test_large_texts_are_left_to_libyaml(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     both = codes(text, PureLoader)
-    monkeypatch.setattr(source, "MAX_REREAD", -1)
+    for module in (source, outline):
+        monkeypatch.setattr(module, "MAX_REREAD", -1)
     assert codes(text) == both if "\t" not in text else codes(text) == []
 
 
@@ -274,7 +275,8 @@ class TestLimits:
         assert found("a: 123456") == ["1:1 RG004 a file of 9 bytes exceeds the limit of 8"]
 
     def test_values(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(source, "MAX_VALUES", 10)
+        for module in (source, outline):
+            monkeypatch.setattr(module, "MAX_VALUES", 10)
         assert codes("[1, 2, 3, 4]\n") == []
         assert codes("[1, 2, 3,\n 4, 5, 6, 7, 8]\n") == ["2 RG004"]
 

@@ -74,7 +74,7 @@ def spec_of(name: str) -> ModuleSpec | None:
             raise ValueError(f"{name}.__spec__ is not set")
         return spec
     finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
-    found = (find(name, None) for find in finders if find is not None)
+    found = (find(name, None, None) for find in finders if find is not None)
     return next((spec for spec in found if spec is not None), None)
 
 

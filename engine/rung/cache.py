@@ -21,8 +21,7 @@ __all__ = ["OFF", "ON", "directory", "forget", "is_off", "keep", "kept", "listed
 MAX_BYTES: Final = 1 << 30
 OFF: Final = ("off", "0", "false", "no")
 ON: Final = ("on", "1", "true", "yes")
-_OURS: Final = ("installed-", "table-")
-"""What names of files here start with."""
+_DIGITS: Final = frozenset("0123456789abcdef")
 _OLD: Final = 90 * 24 * 3600
 """Seconds after which a file is written anew, if it is still used."""
 
@@ -54,8 +53,8 @@ def directory() -> str | None:
         base, name = os.environ.get("XDG_CACHE_HOME", ""), "rung"
         base = base if os.path.isabs(base) else "~/.cache"  # as the XDG specification asks
     whole = os.path.join(os.path.expanduser(base), *name.split("/"))
-    known = os.path.isabs(whole) and os.environ.get("HOME") != ""
-    return whole if known else None  # nobody knows this user's home
+    is_known = os.path.isabs(whole) and not (base.startswith("~") and os.environ.get("HOME") == "")
+    return whole if is_known else None  # nobody knows this user's home
 
 
 def kept(name: str) -> bytes | None:
@@ -105,12 +104,19 @@ def listed() -> list[tuple[str, int]]:
     ours = []
     for entry in found:
         try:
-            is_ours = entry.name.removeprefix(".").startswith(_OURS) and entry.name.endswith((".json", ".tmp"))
-            if is_ours and entry.is_file(follow_symlinks=False):
+            if _is_ours(entry.name) and entry.is_file(follow_symlinks=False):
                 ours.append((entry.name, entry.stat(follow_symlinks=False).st_size))
         except OSError:  # it has just vanished
             continue
     return sorted(ours)
+
+
+def _is_ours(name: str) -> bool:
+    """Say whether a file here is named as only rung names files, for others may have theirs in the same directory."""
+    kind, _, rest = name.removeprefix(".").partition("-")
+    ending = ".json" if not name.startswith(".") else ".tmp"
+    is_whole = rest[32:] == ".json" if ending == ".json" else rest[32:].startswith(".json.") and rest.endswith(ending)
+    return kind in ("installed", "table") and len(rest) > 32 and _DIGITS.issuperset(rest[:32]) and is_whole
 
 
 def forget(name: str) -> bool:

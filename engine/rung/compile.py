@@ -19,7 +19,7 @@ from rung.predicates import describe
 from rung.records import maker
 from rung.rules import check
 from rung.rules.safety import paths
-from rung.table import Table, Wanted
+from rung.table import Table, Wanted, attributes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -90,6 +90,7 @@ def compile_manifests(whole: Manifests) -> Table:
         kernels={name: tuple(sorted(cells, key=attrgetter("id"))) for name, cells in kernels.items()},
         components={name: tuple(sorted(cells, key=attrgetter("id"))) for name, cells in components.items()},
         wanted=Wanted.by(whole.device_records.values(), pool.values()),
+        attributes=attributes_of(ops),
         roots=frozenset(allowed),
     )
 

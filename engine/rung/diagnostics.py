@@ -67,11 +67,11 @@ class Where:
     def __str__(self) -> str:
         return f"{printable(self.path)}:{self.line}"
 
-    def __lt__(self, other: Where) -> bool:
-        return self.in_order < other.in_order
+    def __lt__(self, other: object) -> bool:
+        return self.in_order < other.in_order if isinstance(other, Where) else NotImplemented
 
-    def __le__(self, other: Where) -> bool:
-        return self.in_order <= other.in_order
+    def __le__(self, other: object) -> bool:
+        return self.in_order <= other.in_order if isinstance(other, Where) else NotImplemented
 
     @property
     def in_order(self) -> tuple[str, int, int, int, int]:
@@ -291,9 +291,10 @@ def warn(message: str, category: type[RungWarning] = RungWarning) -> None:
 
 def log(message: str) -> None:
     """Log a line at INFO. Where nobody has imported logging, nobody has asked for such lines, and there is none."""
-    logging = sys.modules.get("logging")
-    if logging is not None:
-        logging.getLogger("rung").info(message)
+    if "logging" in sys.modules:
+        import logging  # which waits where another thread is just importing it
+
+        logging.getLogger("rung").info(message, stacklevel=2)
 
 
 def printable(text: str) -> str:

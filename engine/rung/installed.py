@@ -4,10 +4,11 @@ Owns the questions put to `importlib.metadata`, and the file that keeps their an
 
 Note [Asked once per environment]: `importlib.metadata` takes several times as long to import as Python to start, and
 reads a file for every distribution. So answers are kept in the user's cache, together with what they depend on: the
-finders of distributions, the metadata in the directories of `sys.path`, and the file an answer was read from. A
-directory is listed again only when the time of its last change is another one, and one without metadata, such as where
-a script lies, changes no answer. What was changed just now may be changed again within the same tick of the clock: of
-that nothing is kept. Where a plugin's directory is, which an import would find, is looked up each time.
+metadata in the directories of `sys.path`, and the file an answer was read from. Where a finder of distributions looks
+elsewhere, nothing is kept. A directory is listed again only when the time of its last change is another one, and one
+without metadata, such as where a script lies, changes no answer. What was changed just now may be changed again within
+the same tick of the clock: of that nothing is kept. Where a plugin's directory is, which an import would find, is
+looked up each time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from rung.units import digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from importlib.metadata import Distribution, EntryPoint
     from typing import Any, Final
 
@@ -102,18 +103,11 @@ class _Answers:
     def __init__(self) -> None:
         said = f"{_FORM} {VERSION} {sys.version} {sys.prefix}"
         self._name = f"installed-{digest(said.encode())[:32]}.json"
-        head, _, text = (kept(self._name) or b"").partition(_BODY)
-        places, environments = {}, []
-        if head[2:] == digest(text).encode():
-            try:
-                found = loads(text[:-1].decode())
-                places, environments = dict(found["places"]), list(found["environments"])
-            except (ValueError, TypeError, LookupError, RecursionError):
-                pass
+        places, environments = _parsed(kept(self._name) or b"")
         self._listed = places
         self._places = {place: _shown(place, places.get(place)) for place in _search_path()}
-        finders = [_name_of(finder) for finder in sys.meta_path if hasattr(finder, "find_distributions")]
-        self._environment = [finders, *([place, shown[1]] for place, shown in self._places.items() if shown[1])]
+        self._is_usual = all(map(_finds_in_places, sys.meta_path))
+        self._environment = [[place, shown[1]] for place, shown in self._places.items() if shown[1]]
         self._others = [pair for pair in environments if pair[:1] != [self._environment]]
         mine = [pair[1] for pair in environments if pair[:1] == [self._environment]]
         self._answers: dict[str, Any] = dict(mine[0]) if mine else {}
@@ -121,7 +115,7 @@ class _Answers:
     def get(self, question: str) -> Any:
         """Give the answer that was kept, None for none, or where a file that it was read from has changed."""
         answer, sources = self._answers.get(question, (None, ()))
-        return answer if all(_time_of(path) == time for path, time in sources) else None
+        return answer if self._is_usual and all(_time_of(path) == time for path, time in sources) else None
 
     def is_listed_now(self) -> bool:
         """Say whether all metadata is as it was, looked at again: what no file says depends on every one."""
@@ -134,9 +128,10 @@ class _Answers:
 
         now = time_ns()
         read = [(path, _time_of(path)) for path in sources]
-        inner = [time for _, shown in self._places.items() for _, time in shown[1]]
+        inner = [time for shown in self._places.values() for _, time in shown[1]]
         outer = [shown[0] for shown in self._places.values() if shown[1]]
-        if not all(_is_settled(time, now) for time in (*outer, *inner, *(time for _, time in read))):
+        times = (*outer, *inner, *(time for _, time in read))
+        if not self._is_usual or not all(_is_settled(time, now) for time in times):
             return
         self._answers[question] = (answer, read)
         fresh = {place: shown for place, shown in self._places.items() if _is_settled(shown[0], now)}
@@ -161,13 +156,34 @@ def _search_path() -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _name_of(finder: object) -> str:
-    return getattr(finder, "__name__", type(finder).__name__)
+_last: list[tuple[bytes, tuple[dict[str, Any], list[Any]]]] = [(b"", ({}, []))]
 
 
-def _is_settled(time: int | None, now: int) -> bool:
+def _parsed(data: bytes) -> tuple[dict[str, Any], list[Any]]:
+    """Give the listings and the environments of a file; none where it is not as it was written. The last is known."""
+    known, found = _last[0]
+    if data != known:
+        head, _, text = data.partition(_BODY)
+        found = ({}, [])
+        try:
+            if head[2:] == digest(text).encode():
+                plain = loads(text[:-1].decode())
+                found = dict(plain["places"]), list(plain["environments"])
+        except (ValueError, TypeError, LookupError, RecursionError):
+            pass
+        _last[0] = (data, found)
+    return found
+
+
+def _finds_in_places(finder: object) -> bool:
+    """Say whether a finder knows no distributions but those in places of `sys.path`, whose metadata can be listed."""
+    home = getattr(finder, "__module__", "") or ""
+    return not hasattr(finder, "find_distributions") or home.startswith(("_frozen_importlib", "importlib"))
+
+
+def _is_settled(time: Sequence[int] | None, now: int) -> bool:
     """Say whether something is certain to show another time once it changes. One that is yet to come is as good."""
-    return time is None or abs(now - time) > _SETTLED
+    return time is None or abs(now - time[0]) > _SETTLED
 
 
 def _shown(place: str, known: Any = None) -> list[Any]:
@@ -189,12 +205,16 @@ def _is_metadata(name: str) -> bool:
     return lower.endswith(_METADATA) or lower == "egg-info"
 
 
-def _time_of(path: str) -> int | None:
-    """Give when a directory or file last changed, in nanoseconds; None where there is none."""
+def _time_of(path: str) -> list[int] | None:
+    """Give when a directory or file last changed, in nanoseconds; None where there is none.
+
+    The first time can be set by whoever makes an image, and the second cannot.
+    """
     try:
-        return os.stat(path).st_mtime_ns
+        found = os.stat(path)
     except (OSError, ValueError):
         return None
+    return [found.st_mtime_ns, found.st_ctime_ns]
 
 
 def _version(name: str, dist: str) -> tuple[str, str]:

@@ -80,20 +80,6 @@ def _torch_device(context: Context, device: str) -> str:
     return name if name == "cpu" or card is None or card.index is None else f"{name}:{card.index}"
 
 
-class _Attribute(str):
-    """The name of an op as an attribute: it resolves the op, and from then on the kernel itself stands before it."""
-
-    __slots__ = ()
-
-    def __get__(self, kernels: KernelTable | None, owner: type) -> Any:
-        if kernels is None:
-            return self
-        op = str(self)
-        found = kernels[op]
-        setattr(kernels, op, found)  # and not `kernels.__dict__`, to be asked for which makes attributes dearer
-        return found
-
-
 class Buildable(Protocol):
     """What a component is built from; `rung.ComponentSpec` is one."""
 
@@ -113,8 +99,8 @@ class KernelTable(_KernelDict):
     implementations themselves, wrapped only where arguments must be bridged.
 
     Note [What a resolved call costs]: a look into a dict, and no question. A policy has a table of its own, so none is
-    asked for; `__getattr__` would make each attribute dearer, found or not, so ops are attributes of a class per
-    `Table`; and `get` looks into a dict per variant, which is cheaper than making a pair to look up.
+    asked for; `__getattr__` would make each attribute dearer, found or not, so ops are attributes of a class that
+    comes with the `Table`; and `get` looks into a dict per variant, which is cheaper than making a pair to look up.
     """
 
     __slots__ = ("__dict__", "_bound", "_context", "_found", "_required", "_sources")
@@ -132,10 +118,8 @@ class KernelTable(_KernelDict):
         """Make one whose attributes are the ops of the context's table."""
         made: type[KernelTable] | None = context.table.memo.get(cls)
         if made is None:
-            inside = dict(zip(context.table.ops, map(_Attribute, context.table.ops), strict=True))
-            for name in inside.keys() & dir(cls):
-                del inside[name]  # an op that is called as a method is: `kernels["get"]` gives it
-            made = context.table.memo.setdefault(cls, type(cls.__name__, (cls,), {**inside, "__slots__": ()}))
+            made = type(cls.__name__, (cls, context.table.attributes), {"__slots__": ()})
+            made = context.table.memo.setdefault(cls, made)
         return made(context)
 
     if TYPE_CHECKING:
@@ -185,6 +169,10 @@ class KernelTable(_KernelDict):
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = copy = items = pop = popitem = setdefault = update = values = _refuse
+
+    def __dir__(self) -> list[str]:
+        # Without the ops: who looks at all attributes of an object would resolve, import and bind them.
+        return dir(KernelTable)
 
     def __hash__(self) -> int:  # type: ignore[override]
         return id(self)

@@ -24,7 +24,7 @@ else:
         return lambda decorator: decorator
 
 
-__all__ = ["field", "fields", "maker", "record", "replace"]
+__all__ = ["field", "fields", "is_record", "maker", "record", "replace"]
 
 
 class _Made:
@@ -74,6 +74,11 @@ def maker(of: type[T]) -> Callable[..., T]:
     scope: dict[str, Any] = {"twin": type(of.__name__, of.__bases__, {"__slots__": names}), "of": of}
     exec("\n".join([*lines, " made.__class__ = of", " return made"]), scope)
     return scope["make"]  # type: ignore[no-any-return]
+
+
+def is_record(value: object) -> bool:
+    """Say whether a value is a record."""
+    return hasattr(value, "__assign__")
 
 
 def replace(of: T, **changes: Any) -> T:
@@ -126,23 +131,46 @@ def _repr(self: Any) -> str:
     return f"{type(self).__qualname__}({inner})"
 
 
-def _reduce(self: Any) -> tuple[Any, ...]:
-    return type(self), _values(self)
+def _getstate(self: Any) -> tuple[Any, ...]:
+    return _values(self), getattr(self, "__dict__", None)
 
 
-def _refuse(self: Any, name: str, *_: Any) -> None:
-    raise AttributeError(f"`{name}` cannot be changed: a {type(self).__name__} is frozen")
+def _setstate(self: Any, state: tuple[Any, ...]) -> None:
+    values, more = state
+    for put, value in zip(self.__assign__, values, strict=True):
+        put(self, value)
+    if more:
+        self.__dict__.update(more)
+
+
+def _setattr(self: Any, name: str, value: Any) -> None:
+    """Set what a class that was derived from a record has besides."""
+    _refuse(self, name)
+    object.__setattr__(self, name, value)
+
+
+def _delattr(self: Any, name: str) -> None:
+    _refuse(self, name)
+    object.__delattr__(self, name)
+
+
+def _refuse(self: Any, name: str) -> None:
+    if name in fields(self) or not hasattr(self, "__dict__"):
+        raise AttributeError(f"`{name}` cannot be changed: a {type(self).__name__} is frozen")
 
 
 class _Signature:
     """The signature of the constructor, for who inspects it."""
 
-    def __get__(self, _: object, cls: Any) -> Signature:
+    def __get__(self, _: object, cls: Any) -> Signature | None:
+        if cls.__init__ is not _init:
+            return None  # one of its own, which is inspected as usual
         from inspect import Parameter, Signature
 
         kind, empty = Parameter.POSITIONAL_OR_KEYWORD, Parameter.empty
-        default = {n: ... if isinstance(d, _Made) else d for n, d in cls.__defaults__.items()}
-        notes = {name: cls.__annotations__[name] for name in fields(cls)}
+        default = {n: d.make() if isinstance(d, _Made) else d for n, d in cls.__defaults__.items()}
+        declared = next(base for base in cls.__mro__ if "__defaults__" in vars(base))
+        notes = {name: declared.__annotations__[name] for name in fields(cls)}
         return Signature(
             [Parameter(n, kind, default=default.get(n, empty), annotation=note) for n, note in notes.items()]
         )
@@ -153,9 +181,10 @@ _METHODS = {
     "__eq__": _eq,
     "__hash__": _hash,
     "__repr__": _repr,
-    "__reduce__": _reduce,
+    "__getstate__": _getstate,
+    "__setstate__": _setstate,
     "__replace__": replace,
-    "__setattr__": _refuse,
-    "__delattr__": _refuse,
+    "__setattr__": _setattr,
+    "__delattr__": _delattr,
     "__signature__": _Signature(),
 }

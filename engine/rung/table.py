@@ -7,7 +7,7 @@ and `rung.tablefile` reads and writes it.
 from __future__ import annotations
 
 from rung.diagnostics import UnknownDevice, UnknownKind, UnknownOp, UnknownProfile, Where, did_you_mean
-from rung.records import field, record
+from rung.records import field, fields, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
     from rung.entries import Backend, Cell, Device, Expression, Kind, Op, Profile
 
-__all__ = ["Table", "Wanted"]
+__all__ = ["PER_PROCESS", "Table", "Wanted", "attributes_of"]
+
+PER_PROCESS = ("attributes", "failures", "memo")
+"""The fields of a table that each process makes anew, and that are no part of what was compiled."""
 
 
 @record
@@ -53,9 +56,9 @@ class Table:
     """All declared entries. `kernels` and `components` hold the cells of each op and kind, sorted by id.
 
     `predicates` holds named ones and, under their text, inline ones; `named` are the declared names.
-    `wanted` is what the predicates ask of a machine. `roots` are the top-level packages cells may bind. `failures` are
-    the paths that could not be bound in this process, with the cause; `memo` is for upper layers, to keep what they
-    derive from this table as long as it.
+    `wanted` is what the predicates ask of a machine. `attributes` is a class with an attribute per op. `roots` are the
+    top-level packages cells may bind. `failures` are the paths that could not be bound in this process, with the cause;
+    `memo` is for upper layers, to keep what they derive from this table as long as it.
     """
 
     devices: Mapping[str, Device]
@@ -68,12 +71,16 @@ class Table:
     kernels: Mapping[str, tuple[Cell, ...]]
     components: Mapping[str, tuple[Cell, ...]]
     wanted: Wanted
+    attributes: type
     roots: frozenset[str] = frozenset()
     failures: dict[str, str] = field(default_factory=dict)
     memo: dict[object, Any] = field(default_factory=dict)
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, ({name: getattr(self, name) for name in fields(self) if name not in PER_PROCESS},)
 
     def __repr__(self) -> str:
         count = sum(1 for _ in self.cells())
@@ -121,3 +128,27 @@ class Table:
         while (following := self.devices[out[-1]].falls_back_to) is not None:
             out.append(following)
         return tuple(out)
+
+
+def _restored(data: dict[str, Any]) -> Table:
+    return Table(**data, attributes=attributes_of(data["ops"]))
+
+
+class _Attribute(str):
+    """The name of an op as an attribute of whatever gives things by that name: what it gives stands before it then."""
+
+    __slots__ = ()
+
+    def __get__(self, found_in: Any, owner: type) -> Any:
+        if found_in is None:
+            return self
+        name = str(self)
+        found = found_in[name]
+        setattr(found_in, name, found)  # and not `__dict__`, to be asked for which makes attributes dearer
+        return found
+
+
+def attributes_of(ops: Iterable[str]) -> type:
+    """Make a class with an attribute per op, to be derived from: see Note [What a resolved call costs]."""
+    names = [*ops]
+    return type("Ops", (), {**dict(zip(names, map(_Attribute, names), strict=True)), "__slots__": ()})

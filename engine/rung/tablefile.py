@@ -16,7 +16,7 @@ from sys import intern
 from rung.diagnostics import Where
 from rung.entries import Arch, Backend, Cell, Device, Expression, Jit, Kind, Op, Pattern, Profile, Target, cell_id
 from rung.plainjson import loads
-from rung.table import Table, Wanted
+from rung.table import Table, Wanted, attributes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,9 +165,10 @@ def restore(lines: Sequence[str], units: Sequence[str], roots: frozenset[str]) -
             tuple(probes),
         ),
         predicates=section("predicates", lambda _, plain: _expression(plain)),
-        ops=section("ops", op),
+        ops=(ops := section("ops", op)),
         kernels=section("kernels", cells),
         components=section("components", cells),
+        attributes=attributes_of(ops),
         roots=roots,
     )  # fmt: skip
 

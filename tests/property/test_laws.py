@@ -24,7 +24,7 @@ from rung.facts import Facts
 from rung.predicates import NO, UNKNOWN, YES, Scope, evaluate
 from rung.records import replace
 from rung.resolve import Context, Resolution, walk
-from rung.table import Wanted
+from rung.table import Wanted, attributes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -287,6 +287,7 @@ def scenes(draw: st.DrawFn) -> Scene:
         kernels={"op": tuple(sorted([*cells, reference], key=lambda cell: cell.id))},
         components={},
         wanted=Wanted.by([], []),
+        attributes=attributes_of(["op"]),
     )
     return Scene(
         table,

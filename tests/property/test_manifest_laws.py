@@ -18,6 +18,7 @@ from rung.load import BUILTIN_ROOTS
 from rung.nodes import FAST, LEVELS
 from rung.records import fields
 from rung.source import PureLoader, is_plain, read
+from rung.table import PER_PROCESS
 from rung.units import Unit
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ def test_shipped_manifests_are_read_for_their_data_alone() -> None:
 
 
 def as_data(table: Table) -> dict[str, object]:
-    return {name: getattr(table, name) for name in fields(table)}
+    return {name: getattr(table, name) for name in fields(table) if name not in PER_PROCESS}
 
 
 @cache

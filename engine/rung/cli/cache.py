@@ -22,7 +22,8 @@ def add(commands: Any) -> None:
         help="show or clear what is kept between processes",
         description="Show the directory in which compiled tables, and answers about what is installed, are kept "
         "between processes. A file that is stale is never used, so clearing only frees space.",
-        epilog="RUNG_CACHE_DIR names another directory, RUNG_CACHE=off keeps nothing. Exit: 0, 2 usage.",
+        epilog="RUNG_CACHE_DIR names another directory, RUNG_CACHE=off keeps nothing. "
+        "Exit: 0, 1 where a file could not be removed, 2 usage.",
     )
     command.add_argument("--clear", action="store_true", help="remove the files")
     common_flags(command, ("full", "json"))
@@ -38,9 +39,12 @@ def run(arguments: argparse.Namespace) -> int:
         tell("nothing is kept: RUNG_CACHE is off, or nobody knows your home directory")
     found = cache.listed()
     if arguments.clear:
-        found = [(name, size) for name, size in found if cache.forget(name)]
-        tell(f"removed {_counted(found)}{f' from {folder}' if folder else ''}")
-        return 0
+        gone = [(name, size) for name, size in found if cache.forget(name)]
+        tell(f"removed {_counted(gone)}{f' from {folder}' if folder else ''}")
+        for name, _ in found:
+            if name not in dict(gone):
+                tell(f"{name} cannot be removed")
+        return 0 if len(gone) == len(found) else 1
     if arguments.format == "json":
         files = [{"name": name, "bytes": size} for name, size in found]
         write_json(arguments, {"format_version": 1, "directory": folder, "files": files})

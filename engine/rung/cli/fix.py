@@ -23,8 +23,9 @@ from rung.cli.check import judged, path_flags, paths_of, wanted
 from rung.cli.common import common_flags, config_of, tell, write, write_json
 from rung.diagnostics import RungError, Where, printable
 from rung.files import read_regular, replace_file
-from rung.records import fields
+from rung.records import fields, is_record
 from rung.rulebook import SILENCEABLE, selected
+from rung.table import PER_PROCESS
 
 if TYPE_CHECKING:
     import argparse
@@ -270,8 +271,8 @@ def _without_places(value: Any) -> Any:
     """Give a table, or a part of one, as plain data without the places that edits move."""
     if isinstance(value, Where):
         return None
-    if hasattr(value, "__match_args__"):
-        names = (name for name in fields(value) if name not in ("failures", "memo"))
+    if is_record(value):
+        names = (name for name in fields(value) if name not in PER_PROCESS)
         return (type(value).__name__, *(_without_places(getattr(value, name)) for name in names))
     if isinstance(value, Mapping):
         return {key: _without_places(inner) for key, inner in value.items()}

@@ -38,8 +38,9 @@ def run_limited(work: Callable[[], T], what: str, limit: float = LIMIT) -> T | U
         try:
             outcome.append(work())
         except BaseException as error:
-            outcome.append(Unknown(f"{what} raised {type(error).__name__}: {error}"))
-        working.release()
+            outcome.append(Unknown(f"{what} raised {type(error).__name__}: {_text(error)}"))
+        finally:
+            working.release()
 
     try:
         start_new_thread(body, ())  # a daemon: the interpreter does not wait for it
@@ -47,6 +48,13 @@ def run_limited(work: Callable[[], T], what: str, limit: float = LIMIT) -> T | U
         return Unknown(f"{what} could not be started: {error}")
     working.acquire(timeout=limit)
     return outcome[0] if outcome else Unknown(f"{what} took longer than {limit:g} s")
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "an error that cannot be shown"
 
 
 class LiveObserver:

@@ -34,7 +34,7 @@ _CUDA: Final = {
 }
 _WSL: Final = "/usr/lib/wsl/lib/libcuda.so.1"
 _JETSON: Final = ("/dev/nvhost-gpu", "/dev/nvgpu")
-_DRIVER: Final = ("/dev/nvidiactl", "/proc/driver/nvidia", "/sys/module/nvidia", "/dev/dxg")
+_DRIVER: Final = ("/dev/nvidiactl", "/proc/driver/nvidia", "/sys/module/nvidia", "/dev/dxg", "/usr/bin/nvidia-modprobe")
 """Signs of a driver on Linux, without which no library is looked for: that takes longer than all else here."""
 
 

@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ctypes
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 __all__ = ["Host"]
 
@@ -31,10 +32,17 @@ class Host:
         self.system = system
         self.machine = machine or _machine()
         self.env = os.environ if env is None else env
-        self.root = os.fspath(root)
+        self._root = os.fspath(root)
+
+    @property
+    def root(self) -> Path:
+        """The file system root."""
+        from pathlib import Path
+
+        return Path(self._root)
 
     def _below(self, path: str) -> str:
-        return os.path.join(self.root, path.lstrip("/"))
+        return os.path.join(self._root, path.lstrip("/"))
 
     def read(self, path: str, limit: int = -1) -> str:
         """Read a text file below the root, its first `limit` characters where given; raise OSError."""
@@ -54,9 +62,7 @@ class Host:
 
     def glob(self, pattern: str) -> list[str]:
         """Give the paths below the root that match, sorted, with a leading `/`."""
-        from pathlib import Path
-
-        root = Path(self.root)
+        root = self.root
         return sorted("/" + found.relative_to(root).as_posix() for found in root.glob(pattern.lstrip("/")))
 
     def library(self, *names: str) -> ctypes.CDLL:
