@@ -357,16 +357,9 @@ class TestCache:
     def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv("RUNG_CACHE", "on")
         monkeypatch.setenv("RUNG_CACHE_DIR", str(tmp_path))
-        for name in (
-            "table-1.json",
-            "installed-2.json",
-            ".table-1.json.x.tmp",
-            "notes.json",
-            ".notes.tmp",
-            "table-3.txt",
-        ):
+        for name in (*self.OURS, *self.OTHERS):
             (tmp_path / name).write_text("{}", encoding="utf-8")
-        (tmp_path / "table-4.json").mkdir()
+        (tmp_path / f"table-{'c' * 32}.json").mkdir()
         return tmp_path
 
     def test_it_shows_what_is_kept_and_where(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,8 @@ __all__ = ["OFF", "ON", "directory", "forget", "is_off", "keep", "kept", "listed
 MAX_BYTES: Final = 1 << 30
 OFF: Final = ("off", "0", "false", "no")
 ON: Final = ("on", "1", "true", "yes")
-_DIGITS: Final = frozenset("0123456789abcdef")
+_OURS: Final = r"(installed|table)-[0-9a-f]{32}\.json|\.(installed|table)-[0-9a-f]{32}\.json\.\w+\.tmp"
+"""How rung names files here, and nobody else: others may have theirs in the same directory."""
 _OLD: Final = 90 * 24 * 3600
 """Seconds after which a file is written anew, if it is still used."""
 
@@ -96,6 +97,8 @@ def _tidy(folder: str) -> None:
 
 def listed() -> list[tuple[str, int]]:
     """Give the names of the cache's files with their sizes in bytes, sorted; those that nobody finished, too."""
+    import re
+
     folder = directory()
     try:
         found = list(os.scandir(folder)) if folder is not None else []
@@ -104,19 +107,11 @@ def listed() -> list[tuple[str, int]]:
     ours = []
     for entry in found:
         try:
-            if _is_ours(entry.name) and entry.is_file(follow_symlinks=False):
+            if re.fullmatch(_OURS, entry.name) and entry.is_file(follow_symlinks=False):
                 ours.append((entry.name, entry.stat(follow_symlinks=False).st_size))
         except OSError:  # it has just vanished
             continue
     return sorted(ours)
-
-
-def _is_ours(name: str) -> bool:
-    """Say whether a file here is named as only rung names files, for others may have theirs in the same directory."""
-    kind, _, rest = name.removeprefix(".").partition("-")
-    ending = ".json" if not name.startswith(".") else ".tmp"
-    is_whole = rest[32:] == ".json" if ending == ".json" else rest[32:].startswith(".json.") and rest.endswith(ending)
-    return kind in ("installed", "table") and len(rest) > 32 and _DIGITS.issuperset(rest[:32]) and is_whole
 
 
 def forget(name: str) -> bool:
