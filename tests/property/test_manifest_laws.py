@@ -196,7 +196,7 @@ def test_any_yaml_read_for_its_data_is_the_same(text: str) -> None:
 EIGHT = "".join(f"    - {{a: x{number}, b: [y, 1]}}\n" for number in range(8))
 
 
-@settings(LAWS, max_examples=3000)
+@settings(LAWS, max_examples=1000)
 @given(lists())
 @example(f"k:\n  l:\n{EIGHT}    - {{a: x, a: [y, 1]}}\n".encode())
 @example(f"k:\n  l:\n{EIGHT}    - {{a: no, b: [y, 1]}}\n".encode())
