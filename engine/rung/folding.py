@@ -29,7 +29,9 @@ MAX_ITEM: Final = 1000
 """Characters of an item that is folded: keys on one line have fewer than 1024."""
 
 MIN_ITEMS: Final = 8
-"""Items of a list that is folded, and of which at least half must leave: else more is lost than gained."""
+"""Items of a list that is folded."""
+MAX_FORMS: Final = 64
+"""Forms up to which a list is folded of which less than half leaves: they may be met again in the next one."""
 
 _WORDS = re.compile(r"([A-Za-z0-9_]+(?:(?:[ .:/-]| >=)[A-Za-z0-9_]+)*)")
 _SHAPES = bytes(ord("w") if (chr(c).isalnum() and c < 128) or c == ord("_") else c for c in range(256))
@@ -127,11 +129,15 @@ class Folded:
 
 
 def fold(text: str) -> Folded | None:
-    """Take out of each list in block style the items that are written like one before them; None where none is."""
+    """Take out of lists in block style the items that are written like one before them, also in another such list.
+
+    Give None where there is none.
+    """
     if _KEEPS_BLANKS.search(text):
         return None
     shape = text.encode("ascii", "replace").translate(_SHAPES)
     layouts: dict[bytes, Layout] = {}
+    met: dict[int, set[tuple[str, ...]]] = {}  # the forms in lists that start in a column, of which one is left
     out: list[str] = []
     runs: dict[int, Run] = {}
     done = line = size = 0
@@ -140,16 +146,19 @@ def fold(text: str) -> Folded | None:
         line += text.count("\n", done, start)
         out.append(text[done:start])
         size += start - done
-        run, known, first, done = Run(len(dash[1]), []), set[tuple[str, ...]](), line, start
-        left, length = [], size
+        run, first, done = Run(len(dash[1]), []), line, start
+        known = met.get(run.column, set[tuple[str, ...]]())
+        left, length, kept = [], size, set[tuple[str, ...]]()
         item = _item(run.column).match
         while (found := item(text, done)) is not None:
             written, key = found[0], shape[done : found.end()]
             layout = layouts.get(key)
             if layout is None:
                 layout = layouts[key] = Layout(written)
-            is_known = layout.is_fit and layout.form in known
-            known.add(layout.form)
+            # The first item stays: without any there is no list.
+            is_known = layout.is_fit and (layout.form in kept or (layout.form in known and bool(run.items)))
+            if not is_known:
+                kept.add(layout.form)
             run.items.append(Item(line, written, layout, -1 if is_known else length))
             lines = written.count("\n")
             left.append("\n" * lines if is_known else written)
@@ -158,10 +167,12 @@ def fold(text: str) -> Folded | None:
             done = found.end()
         if not run.items:  # the last line, without an end
             break
-        if len(run.items) < max(MIN_ITEMS, 2 * len(known)):
+        is_gain = 2 * len(kept) <= len(run.items) or len(known | kept) <= MAX_FORMS
+        if len(run.items) < MIN_ITEMS or not is_gain:
             left, length = [text[start:done]], size + done - start
         else:
             runs[first] = run
+            met[run.column] = known | kept
         out += left
         size = length
     out.append(text[done:])

@@ -75,6 +75,7 @@ class _Outliner:
         self.end: Any = NOWHERE  # of the collection read last
         self.runs = folded.runs if folded is not None else {}
         self.left = MAX_VALUES - (len(folded.text) if folded is not None else 0)  # a value has at least one character
+        self.forms: dict[tuple[int, int], dict[tuple[str, ...], _Form]] = {}
         self.plain = _Plain()
 
     def document(self) -> Node:
@@ -175,7 +176,7 @@ class _Outliner:
     def unfolded(self, event: Any, run: Run, column: int, level: int) -> list[Node]:
         """Give the items of a folded list, of which the first event is given; what is in them has no places."""
         nodes: list[Node] = []
-        forms: dict[tuple[str, ...], _Form] = {}
+        forms = self.forms.setdefault((column, level), {})
         if run.column != column or level < LEVELS:
             raise Unfoldable
         for item in run.items:
@@ -183,9 +184,16 @@ class _Outliner:
                 event = event or next(self.events)
                 if event.__class__ is END_OF_SEQUENCE or event.start_mark.line != item.line:
                     raise Unfoldable
-                forms[item.layout.form] = _Form(self, event, item, level)
+                known = forms.get(item.layout.form)
+                if known is None or not item.layout.is_fit:
+                    forms[item.layout.form] = _Form(self, event, item, level)
+                else:
+                    for _ in range(known.events - 1):
+                        next(self.events)
                 event = None
-            form = forms[item.layout.form]
+            form = forms.get(item.layout.form)
+            if form is None:  # it was met in a list of another level
+                raise Unfoldable
             self.left -= form.values
             end = _BELOW if form.end is None else _Mark(item.line, item.layout.place(form.end))
             data = self.filled(form.shape, item, item.layout.cut(item.text))
@@ -307,6 +315,7 @@ class _Form:
         self.outliner = outliner
         self.item = item
         self.values = 0
+        self.events = 1
         self.column: int = event.start_mark.column
         self.last: Any = None  # where what was read last ends, as far as that is known
         self.shape = self.read(event, level)
@@ -328,14 +337,14 @@ class _Form:
             shape.keys = []
         shape.is_list = shape.keys is None
         last = END_OF_SEQUENCE if shape.keys is None else END_OF_MAPPING
-        inner = next(self.outliner.events)
+        inner = self.following()
         while inner.__class__ is not last:
             if shape.keys is not None:
                 self.outliner.name(inner)
                 shape.keys.append(self.scalar(inner))
-                inner = next(self.outliner.events)
+                inner = self.following()
             shape.items.append(self.read(inner, level + 1))
-            inner = next(self.outliner.events)
+            inner = self.following()
         places = [key.at for key in shape.keys or ()]
         if len(places) > 1 and -1 not in places:
             shape.names = itemgetter(*places)
@@ -345,6 +354,10 @@ class _Form:
             self.last = inner.end_mark
             self.check_inside(inner.end_mark)
         return shape
+
+    def following(self) -> Any:
+        self.events += 1
+        return next(self.outliner.events)
 
     def scalar(self, event: Any) -> _Shape:
         self.values += 1
