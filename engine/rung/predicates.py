@@ -38,7 +38,6 @@ __all__ = [
 YES: Final = "yes"
 NO: Final = "no"
 UNKNOWN: Final = "unknown"
-_RANK: Final = {NO: 0, UNKNOWN: 1, YES: 2}
 
 
 @record
