@@ -176,7 +176,8 @@ class _CellMaker:
         if isinstance(model, KernelModel) and arch is not None:
             arch, artifact, workspace_bytes = same(arch, arch), model.artifact, model.workspace_bytes
             artifact = artifact or self.default_artifact(entry.device, arch)
-            exclude = tuple(self.whole.target(entry.device, name) for name in model.exclude)
+            if model.exclude:
+                exclude = tuple(self.whole.target(entry.device, name) for name in model.exclude)
         hint = model.hint or file.hint or ""
         try:
             places = self.places[backend.name, entry.serves, arch is None]

@@ -51,17 +51,18 @@ class Unfoldable(Exception):
 class Layout:
     """Where the words of an item stand, which many items have in common that are of one form.
 
-    The `form` is what stands between the words. `cut` takes the words out of an item's text. Of an item that is not
-    `fit` for folding nothing is known: its text is its form.
+    The `form` is the number of what stands between the words, among those met in a text. `cut` takes the words out of
+    an item's text. Of an item that is not `fit` for folding nothing is known: its text is its form.
     """
 
-    __slots__ = ("cut", "ends", "form", "is_fit", "spans")
+    __slots__ = ("cut", "ends", "form", "is_fit", "lines", "spans")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, forms: dict[tuple[str, ...], int]) -> None:
         self.is_fit = len(text) <= MAX_ITEM and _UNFIT.search(text) is None
         self.spans = [found.span() for found in _WORDS.finditer(text)] if self.is_fit else []
         self.ends = [0, *(end for _, end in self.spans)]
-        self.form = tuple(_WORDS.split(text)[::2]) if self.is_fit else (text,)
+        self.form = forms.setdefault(tuple(_WORDS.split(text)[::2]) if self.is_fit else (text,), len(forms))
+        self.lines = text.count("\n")
         self.cut: Callable[[str], tuple[str, ...]] = _cutter([slice(*span) for span in self.spans])
 
     def place(self, anchor: Anchor) -> int:
@@ -133,11 +134,12 @@ def fold(text: str) -> Folded | None:
 
     Give None where there is none.
     """
-    if _KEEPS_BLANKS.search(text):
+    if "+" in text and _KEEPS_BLANKS.search(text):
         return None
     shape = text.encode("ascii", "replace").translate(_SHAPES)
     layouts: dict[bytes, Layout] = {}
-    met: dict[int, set[tuple[str, ...]]] = {}  # the forms in lists that start in a column, of which one is left
+    forms: dict[tuple[str, ...], int] = {}
+    met: dict[int, set[int]] = {}  # the forms in lists that start in a column, of which one is left
     out: list[str] = []
     runs: dict[int, Run] = {}
     done = line = size = 0
@@ -147,20 +149,20 @@ def fold(text: str) -> Folded | None:
         out.append(text[done:start])
         size += start - done
         run, first, done = Run(len(dash[1]), []), line, start
-        known = met.get(run.column, set[tuple[str, ...]]())
-        left, length, kept = [], size, set[tuple[str, ...]]()
+        known = met.get(run.column, set[int]())
+        left, length, kept = [], size, set[int]()
         item = _item(run.column).match
         while (found := item(text, done)) is not None:
             written, key = found[0], shape[done : found.end()]
             layout = layouts.get(key)
             if layout is None:
-                layout = layouts[key] = Layout(written)
+                layout = layouts[key] = Layout(written, forms)
             # The first item stays: without any there is no list.
             is_known = layout.is_fit and (layout.form in kept or (layout.form in known and bool(run.items)))
             if not is_known:
                 kept.add(layout.form)
             run.items.append(Item(line, written, layout, -1 if is_known else length))
-            lines = written.count("\n")
+            lines = layout.lines
             left.append("\n" * lines if is_known else written)
             length += lines if is_known else len(written)
             line += lines

@@ -75,7 +75,7 @@ class _Outliner:
         self.end: Any = NOWHERE  # of the collection read last
         self.runs = folded.runs if folded is not None else {}
         self.left = MAX_VALUES - (len(folded.text) if folded is not None else 0)  # a value has at least one character
-        self.forms: dict[tuple[int, int], dict[tuple[str, ...], _Form]] = {}
+        self.forms: dict[tuple[int, int], dict[int, _Form]] = {}
         self.plain = _Plain()
 
     def document(self) -> Node:
@@ -191,12 +191,13 @@ class _Outliner:
                     for _ in range(known.events - 1):
                         next(self.events)
                 event = None
-            form = forms.get(item.layout.form)
+            layout = item.layout
+            form = forms.get(layout.form)
             if form is None:  # it was met in a list of another level
                 raise Unfoldable
             self.left -= form.values
-            end = _BELOW if form.end is None else _Mark(item.line, item.layout.place(form.end))
-            data = self.filled(form.shape, item, item.layout.cut(item.text))
+            end = _BELOW if form.end is None else _Mark(item.line, layout.place(form.end))
+            data = self.filled(form.shape, item, layout.cut(item.text))
             nodes.append(Node(data, _Mark(item.line, form.column), end))
         return nodes
 
