@@ -36,8 +36,8 @@ NAMES = (MANIFEST, FACTS, WORKSPACE)
 # near miss of an open list, and what only the device knows.
 BEYOND_A_SCHEMA = {
     "RG202-file", "RG202-signature", "RG202-signature-syntax", "RG202-version",
-    "RG204-artifact-of-target", "RG204-cpu-flag", "RG204-flags-in-one-text", "RG204-machine", "RG205-device-as-module",
-    "RG205-distribution",
+    "RG204-accepted-dtype", "RG204-artifact-of-target", "RG204-cpu-flag", "RG204-flags-in-one-text", "RG204-machine",
+    "RG205-device-as-module", "RG205-distribution",
 }  # fmt: skip
 
 # Bad fixtures that the workspace schema rejects, and the plain one does not: names that nobody declares.

@@ -68,7 +68,7 @@ def test_what_a_key_is_meant_as(key: str, legal: dict[str, object], expected: st
     [
         ("function", "a:b", ROW, "did you mean `impl`?"),
         ("priority", 10, ROW, "nothing has a priority: "),
-        ("dtype", ["float16"], ROW, "no cell is chosen by dtype: "),
+        ("dtype", ["float16"], ROW, "what a call's arguments must be is said under `accepts`: "),
         ("includes", ["a.yaml"], TOP, "a directory is read as a whole"),
         ("description", "x", TOP, "write it as a comment"),
         ("torch", ">=2.4", ATOMS, "a module's version is asked for as {module: torch >=2.4}"),

@@ -464,7 +464,7 @@ def _is_open(entry: Entry[DeviceModel]) -> bool:
     return False
 
 
-_ASIDE = {"impl", "arrays", "when", "degraded", "hint", "artifact", "exclude", "workspace_bytes"}
+_ASIDE = {"impl", "arrays", "when", "accepts", "degraded", "hint", "artifact", "exclude", "workspace_bytes"}
 _WORD = re.compile(r"[A-Za-z0-9_.\-]+")
 
 

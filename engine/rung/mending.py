@@ -38,7 +38,7 @@ _STAND_INS: Final[dict[str, dict[str, Any]]] = {
 """What entries of a section cannot be without."""
 _MAPPINGS: Final = {
     ("devices", "archs"), ("devices", "targets"), ("devices", "aliases"), ("ops", "tolerance"), ("ops", "variants"),
-    ("profiles", "fall"), ("profiles", "chains"),
+    ("profiles", "fall"), ("profiles", "chains"), ("ops", "dtypes"), ("kernels", "accepts"),
 }  # fmt: skip
 """The keys whose values are entries of their own, each of which may leave alone."""
 _LISTS: Final = {(section, key) for section in ROWS for key in ("device", "arch", "variant", "exclude")}

@@ -592,10 +592,18 @@ ArgumentName = Annotated[
     StringConstraints(pattern=rf"^{_ARGUMENT}$", max_length=64),
     _words("The name of an argument in the op's signature."),
 ]
-_PLACE_WORDS = (
-    "Write an argument, or a part of one: `q.dtype`, `q.rank`, `q.shape[-1]`, `q.size`, `q.contiguous`, `q.grad`."
-)
-Place = Annotated[str, StringConstraints(pattern=_PLACE, max_length=96), _words(_PLACE_WORDS)]
+_PLACE_HINT = "an argument, or a part of one: `q.dtype`, `q.rank`, `q.shape[-1]`, `q.size`, `q.contiguous`, `q.grad`"
+
+
+def _place(value: Any) -> Any:
+    if isinstance(value, str) and not re.fullmatch(_PLACE, value):
+        raise _fault("RG205", f"`{shorten(value)}` is no place in the arguments", _PLACE_HINT)
+    return value
+
+
+Place = Annotated[
+    str, StringConstraints(pattern=_PLACE, max_length=96), BeforeValidator(_place), _words(f"Write {_PLACE_HINT}.")
+]
 Plain = bool | int | float | Text
 Bound = int | float | Place
 

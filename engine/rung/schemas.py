@@ -85,7 +85,7 @@ class _Generator(GenerateJsonSchema):
 
     def str_schema(self, schema: core_schema.StringSchema) -> Schema:
         out = super().str_schema(schema)
-        if out.get("pattern", "").endswith("*$"):  # in Python's dialect `$` also stands before a last line end
+        if out.get("pattern", "").endswith(("*$", "?$")):  # in Python's dialect `$` also stands before a last line end
             out["pattern"] = out["pattern"].removesuffix("$") + r"(?!\n)$"
         return out
 

@@ -123,7 +123,7 @@ _VALUES: Final[Mapping[str, str]] = {
 """Other words for members of closed sets."""
 
 _NO_PRIORITY: Final = "nothing has a priority: order comes from the lattice and from chains of variants"
-_NO_DTYPE: Final = "no cell is chosen by dtype: let the function handle it, or give it a `variant` of its own"
+_NO_DTYPE: Final = "what a call's arguments must be is said under `accepts`: `accepts: {x.dtype: [float16, bfloat16]}`"
 _NO_INCLUDE: Final = "a directory is read as a whole, and no file includes another"
 _EXPLAINED: Final[Mapping[str, str]] = {
     "priority": _NO_PRIORITY,

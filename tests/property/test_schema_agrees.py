@@ -77,10 +77,14 @@ predicates:
 ops:
   scale:
     summary: Scale.
-    signature: "(x: array) -> array"
+    signature: "(x: array, y: array | None = None, *, factor: float = 1.0, dtype: str = 'float32') -> array"
     reference: "acme.reference:scale"
     cases: "acme.cases:scale"
-    tolerance: {float64: exact, float32: {rtol: 1.0e-6, atol: 0}, float16: {exact: true}}
+    tolerance: {float64: exact, float32: {rtol: 1.0e-6, atol: 0}, float16: {exact: true}, bfloat16: {ulp: 2},
+      float8_e5m2: {cosine: 0.99}}
+    differentiable: [x, y]
+    dtypes: {y: float32}
+    result_dtype: dtype
     variants: {default: [fused, default], fused: [fused]}
 kinds: {codec: {summary: A codec.}}
 profiles:
@@ -98,7 +102,17 @@ hint: install acme
 kernels:
   scale:
     - {device: npu, arch: np_20, variant: fused, impl: "acme.k:f", artifact: source, exclude: [np_10]}
-    - {device: npu, arch: np_10, impl: "acme.k:f", workspace_bytes: 0}
+    - {device: npu, arch: np_10, impl: "acme.k:f", workspace_bytes: 0, accepts: {x.rank: 2, x.dtype: [float16, bool]}}
+    - device: npu
+      arch: np_20a
+      impl: "acme.k:f"
+      accepts:
+        x.dtype: {one_of: [float32, float64]}
+        "x.shape[-1]": {min: 2, max: 256, multiple_of: 8}
+        "x.shape[0]": {equals: "y.shape[0]", min: "y.rank"}
+        y: given
+        factor: {min: 0.5}
+        x.contiguous: true
     - {device: [npu, other], arch: [generic], variant: [default], impl: "acme.k:g", arrays: torch, when: {use: long}}
 components:
   codec: [{device: npu, impl: "acme.c:build", degraded: slow, hint: buy one, when: short}]

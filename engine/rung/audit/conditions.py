@@ -16,12 +16,12 @@ from rung.predicates import UNKNOWN, Scope, Verdict, evaluate
 from rung.rules.predicates import MAX_LEVELS, MAX_NODES
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable, Iterator, Mapping
 
     from rung.audit.scene import Scene
     from rung.entries import Device
     from rung.facts import Facts
-    from rung.models import ExpressionModel
+    from rung.models import ArgumentTest, ExpressionModel
 
 __all__ = ["Condition", "Conditions", "Term"]
 
@@ -62,13 +62,26 @@ class Conditions:
         self._conditions: dict[frozenset[Term], Condition] = {}
         self._doubtful: dict[str, str] = {}
 
-    def of(self, requires: ExpressionModel | None, when: ExpressionModel | None) -> Condition:
-        """Give what must hold for a row: its backend's `requires` and its own `when`."""
+    def of(
+        self,
+        requires: ExpressionModel | None,
+        when: ExpressionModel | None,
+        accepts: Mapping[str, ArgumentTest] | None = None,
+    ) -> Condition:
+        """Give what must hold for a row: its backend's `requires`, its own `when`, and what it accepts.
+
+        What is asked of a call's arguments is a term about which nothing is known.
+        """
         # Most rows name a predicate. The models live as long as the manifests, so an id stands for one of them.
-        key = (requires and (requires.use or id(requires)), when and (when.use or id(when)))
+        key = (
+            requires and (requires.use or id(requires)),
+            when and (when.use or id(when)),
+            id(accepts) if accepts else 0,
+        )
         known = self._known.get(key)
         if known is None:
             asked = [self._term(expression_of(model)) for model in (requires, when) if model is not None]
+            asked += [self._use(Expression("use", args=(("name", text),))) for text in _demands(accepts or {})]
             terms = frozenset(part for term in asked for part in (term.terms if term.key == "all" else (term,)))
             known = self._known[key] = self._conditions.setdefault(
                 terms, Condition(terms, any(term.asks_arch for term in terms))
@@ -116,6 +129,14 @@ class Conditions:
         if known is None:
             known = self._terms[atom] = Term(atom.key, (), atom, atom.key == "arch", atom.key != "arch")
         return known
+
+
+def _demands(accepts: Mapping[str, ArgumentTest]) -> Iterator[str]:
+    """Give each condition on arguments as a text that is no predicate's name: two that are alike ask the same."""
+    for place, test in accepts.items():
+        for name in test.model_fields_set:
+            value = getattr(test, name)
+            yield f"{place} {name} {sorted(map(repr, value)) if isinstance(value, list) else value!r}"
 
 
 def _plain_args(atom: Expression) -> Iterator[tuple[str, str | tuple[str, ...]]]:

@@ -190,7 +190,7 @@ class Ladders:
             if row is not model:
                 model, place, backend = row, None, cell.backend
                 sound = is_sound(cell)
-                condition = condition_of(backend.file.requires, row.when)
+                condition = condition_of(backend.file.requires, row.when, getattr(row, "accepts", {}))
                 arrays = row.arrays or backend.file.arrays or "numpy"
                 artifact, exclude = getattr(row, "artifact", None), tuple(getattr(row, "exclude", ()))
                 alone = backend.name if backend.name in only else ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rung.diagnostics import Problem
 from rung.manifest import collector_paused
-from rung.rules import predicates, references, safety, table, values
+from rung.rules import arguments, predicates, references, safety, table, values
 from rung.source import MAX_FINDINGS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES", "check", "limited"]
 
-RULES = (*references.RULES, *table.RULES, *predicates.RULES, *values.RULES, *safety.RULES)
+RULES = (*references.RULES, *arguments.RULES, *table.RULES, *predicates.RULES, *values.RULES, *safety.RULES)
 
 
 def limited(findings: Iterable[Problem]) -> list[Problem]:

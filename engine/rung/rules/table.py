@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rung.diagnostics import Edit
     from rung.manifest import CellEntry, Manifests
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "is_sound_signature"]
 
 _TYPES = frozenset({"array", "bool", "float", "int", "str", "tuple"})
 
@@ -39,6 +39,11 @@ def rg202(whole: Manifests) -> Iterator[Problem]:
         for fault in _signature_faults(op.model.signature):
             hint = f'such as "(x: array, *, scale: float | None = None) -> array"; types: {", ".join(sorted(_TYPES))}'
             yield Problem("RG202", op.at("signature"), f"`signature`: {fault}", hint)
+
+
+def is_sound_signature(signature: str) -> bool:
+    """Say whether a signature is a stub over the types signatures may use."""
+    return not _signature_faults(signature)
 
 
 @lru_cache(maxsize=1024)
