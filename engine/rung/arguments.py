@@ -165,13 +165,10 @@ def example(text: str) -> Any:
     return Example(head, tuple(map(int, shape)), contiguous, "grad" in flags)
 
 
-def examples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Give the arguments of a call in which texts that describe an array are read as `example` reads them."""
-
-    def read(value: Any) -> Any:
-        return example(value) if isinstance(value, str) and "[" in value else value
-
-    return [read(value) for value in args], {name: read(value) for name, value in kwargs.items()}
+def examples(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Give arguments by name in which texts that describe an array are read as `example` reads them."""
+    described = {name: example(value) for name, value in arguments.items() if isinstance(value, str) and "[" in value}
+    return {**arguments, **described}
 
 
 def given(op: Op, args: Sequence[Any], kwargs: Mapping[str, Any], *, partly: bool = False) -> dict[str, Any]:
@@ -297,21 +294,16 @@ def unfit(condition: Condition, values: Mapping[str, Any]) -> str | None:
         if (found is None) == (wanted == "none"):
             return ""
         return f"`{name}` is given, and must be none" if wanted == "none" else f"`{name}` is none, and must be given"
-    if found is None:  # see Note [What is not given fits]
+    is_compared = len(places(condition)) > 1
+    wanted = observe(condition.value, values) if is_compared else condition.value
+    if wanted is UNSAID:
+        return None
+    if found is None or wanted is None:  # see Note [What is not given fits]
         return ""
-    if isinstance(found, Unfit):
-        return f"{found.why}: no `{condition.place}`"
-    wanted = condition.value
-    of = ""
-    if len(places(condition)) > 1:
-        wanted = observe(wanted, values)
-        if wanted is UNSAID:
-            return None
-        if wanted is None:
-            return ""
-        if isinstance(wanted, Unfit):
-            return f"{wanted.why}: no `{condition.value}`"
-        of = f" (`{condition.value}`)"
+    for place, there in zip(places(condition), (found, wanted), strict=False):
+        if isinstance(there, Unfit):
+            return f"{there.why}: no `{place}`"
+    of = f" (`{condition.value}`)" if is_compared else ""
     if holds(condition.test, found, wanted):
         return ""
     words = {"in": "not ", "equals": "not ", "min": "less than ", "max": "more than ", "multiple_of": "no multiple of "}

@@ -140,11 +140,15 @@ class _Writer:
         `odd` is the name of the function that finds the rung for arguments with parts that cannot be read.
         """
         asked = [[_reading(c, place) for c in cell.accepts for place in places(c)] for _, cell in rungs]
+        doubtful = {
+            _reading(c, place) for _, cell in rungs for c in cell.accepts if self._absent(c) for place in places(c)
+        }
         lines = [f"def {self.op.name}({self._parameters()}):", f"    # {self.title}", "    try:"]
         for reading in sorted({*filter(None, chain(*asked))}):
-            name = reading.partition(".")[0]
-            often = sum(reading in mine for mine in asked) > 1
-            if often or (self.listed[name].is_optional and sum(mine.count(reading) for mine in asked) > 1):
+            is_shared = sum(reading in mine for mine in asked) > 1
+            # What stands behind an `or` may not be read where it is written first.
+            if is_shared or (reading in doubtful and any(mine.count(reading) > 1 for mine in asked)):
+                name = reading.partition(".")[0]
                 absent = f"None if {name} is None else " if self.listed[name].is_optional else ""
                 lines.append(f"        {_local(reading)} = {absent}{self._attribute(reading)}")
                 self.read.add(reading)
@@ -197,7 +201,7 @@ class _Writer:
         value = self._attribute(reading)
         if reading in self.read:
             value = _local(reading)
-        elif reading in self.again and not self.listed[name].is_optional:
+        elif reading in self.again:
             self.read.add(reading)
             value = f"({_local(reading)} := {value})"
         return f"{value}[{axis}]" if part == "shape" else value
@@ -205,10 +209,14 @@ class _Writer:
     def _term(self, condition: Condition) -> str:
         if condition.test == "is":
             return f"{condition.place} is {'None' if condition.value == 'none' else 'not None'}"
-        names = dict.fromkeys(split(place)[0] for place in places(condition) if split(place)[1])
-        absent = "".join(f"{name} is None or " for name in names if self.listed[name].is_optional)
+        absent = "".join(f"{name} is None or " for name in self._absent(condition))
         term = self._question(condition)
         return f"({absent}{term})" if absent else term
+
+    def _absent(self, condition: Condition) -> list[str]:
+        """Give the arguments of which a condition asks a part, and that may be None."""
+        names = dict.fromkeys(split(place)[0] for place in places(condition) if split(place)[1])
+        return [name for name in names if self.listed[name].is_optional]
 
     def _question(self, condition: Condition) -> str:
         place, test, value = condition.place, condition.test, condition.value

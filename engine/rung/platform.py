@@ -148,10 +148,10 @@ class KernelTable(_KernelDict):
             pass
         return self._resolve(op, variant, required=True)
 
-    def specialize(self, op: str, variant: str = DEFAULT, /, *args: Any, **kwargs: Any) -> Any:
+    def specialize(self, op: str, variant: str = DEFAULT, /, **arguments: Any) -> Any:
         """Give the function that serves calls like this one, for hot loops over fixed shapes: no guard, no wrapper.
 
-        The arguments are those of a call, arrays or examples of them (`rung.Example`, or a text such as
+        The arguments are those of a call, by name, arrays or examples of them (`rung.Example`, or a text such as
         `"bfloat16[2,8,128,64]"`); those that no condition asks about need not be given. What is given to the function
         later is not looked at: it must be as the examples are. Raise TypeError where an argument that decides is
         missing, FallError where the profile forbids what would serve.
@@ -159,7 +159,7 @@ class KernelTable(_KernelDict):
         from rung.arguments import UNSAID, examples, given, places, split
 
         context = self._context
-        values = given(context.table.op(op), *examples(args, kwargs), partly=True)
+        values = given(context.table.op(op), (), examples(arguments), partly=True)
         _refuse_foreign(context, op)
         outcome, bound = walk(context, op, variant, bind=self._bind, eager=False, arguments=values)
         if outcome.cell is None:
@@ -518,7 +518,7 @@ class Platform:
         if arguments is not None:
             from rung.arguments import examples, given
 
-            values = given(context.table.op(op), *examples((), arguments), partly=True)
+            values = given(context.table.op(op), (), examples(arguments), partly=True)
         if bind:
             _refuse_foreign(context, op)
         binder = (lambda cell: _bind_kernel(context, cell)) if bind else None

@@ -26,7 +26,7 @@ __all__ = ["RULES"]
 
 _PRESENCE: Final = ("none", "given")
 _NUMBERS: Final = ("rank", "shape", "size")
-_WORDS: Final[Mapping[str, tuple[object, ...]]] = {"contiguous": (True, False, LAST), "grad": (True, False)}
+_WORDS: Final[Mapping[str, tuple[object, ...]]] = {"contiguous": (True, LAST), "grad": (True, False)}
 """The parts that have few values."""
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {"bool": (bool,), "int": (int,), "float": (int, float), "str": (str,)}
 _KINDS: Final = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "a text"}

@@ -1,0 +1,354 @@
+"""Guards: each call goes to the first rung that accepts it, at the cost of the questions alone."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+import warnings
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given as drawn
+from hypothesis import strategies as st
+
+import rung
+from rung.arguments import refusal
+from rung.diagnostics import Where
+from rung.entries import Cell, Condition, Op
+from rung.guard import Guard
+
+if TYPE_CHECKING:
+    from conftest import Load
+
+OPS = """\
+manifest: 1
+ops:
+  attend:
+    summary: An attention that says who served it.
+    signature: "(q: array, k: array, *, mask: array | None = None, causal: bool = False) -> array"
+    reference: "acme.kernels:reference"
+    variants: {default: [flash, tiled, default]}
+backend: acme
+arrays: ARRAYS
+hint: install acme
+kernels:
+  attend:
+    - device: cpu
+      variant: flash
+      impl: "acme.flash:flash"
+      accepts: {q.dtype: [float16, float32], "q.shape[-1]": {max: 256, multiple_of: 8}, mask: none}
+    - device: cpu
+      variant: tiled
+      impl: "acme.kernels:tiled"
+      accepts: {q.dtype: [float32, float64], mask.dtype: bool, "q.shape[1]": {multiple_of: "k.shape[1]"}}
+"""
+KERNELS = """
+def tiled(q, k, *, mask=None, causal=False): return "tiled"
+def reference(q, k, *, mask=None, causal=False): return "reference"
+"""
+FLASH = """
+def flash(q, k, *, mask=None, causal=False):
+    if causal == "fail":
+        raise IndexError("from the kernel")
+    return "flash"
+"""
+
+
+def platform(load: Load, *, arrays: str = "numpy", profile: str = "default", **modules: str) -> rung.Platform:
+    table = load(OPS.replace("ARRAYS", arrays), **{"acme__kernels": KERNELS, "acme__flash": FLASH, **modules})
+    return rung.Platform.of("cpu", "generic", arrays=arrays, profile=profile, table=table)
+
+
+def array(dtype: str = "float32", *shape: int) -> np.ndarray[Any, Any]:
+    return np.zeros(shape or (1, 2, 4, 64), dtype)
+
+
+CALLS = [
+    ("flash", array(), {}),
+    ("flash", array("float16"), {"causal": True}),
+    ("tiled", array(), {"mask": array("bool", 4)}),
+    ("tiled", array("float64"), {}),
+    ("tiled", array("float32", 1, 2, 4, 260), {}),
+    ("tiled", array("float32", 1, 2, 4, 12), {}),
+    ("reference", array("float16"), {"mask": array("bool", 4)}),
+    ("reference", array("float32"), {"mask": array("float32", 4)}),
+    ("reference", array("float64", 1, 3, 4, 64), {}),
+    ("reference", array("int64"), {}),
+    ("reference", array("float64", 7), {}),
+    ("reference", [1, 2], {}),
+]
+
+
+@pytest.mark.parametrize(("serves", "q", "kwargs"), CALLS)
+def test_a_call_goes_to_the_first_rung_that_accepts_it(load: Load, serves: str, q: Any, kwargs: dict[str, Any]) -> None:
+    here = platform(load)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert [here.kernels["attend"](q, array(), **kwargs) for _ in range(2)] == [serves, serves]
+    values = {"q": q, "k": array(), **kwargs}
+    assert here.explain("attend", arguments=values).cell.variant == serves.replace("reference", "default")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("serves", "q", "kwargs"), [call for call in CALLS if isinstance(call[1], np.ndarray)])
+def test_tensors_are_guarded_alike(load: Load, serves: str, q: Any, kwargs: dict[str, Any]) -> None:
+    here = platform(load, arrays="torch")
+    tensors = {name: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for name, v in kwargs.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert here.kernels["attend"](torch.from_numpy(q), torch.zeros(1, 2, 4, 64), **tensors) == serves
+
+
+def test_the_source_is_what_one_would_write(load: Load) -> None:
+    function = platform(load).kernels["attend"]
+    place = f"  ({rung.__name__})"
+    lines = [line.partition(" (/")[0].rstrip() for line in inspect.getsource(function).splitlines()]
+    assert place not in lines
+    assert (
+        "\n".join(lines)
+        == """\
+def attend(q, k, *, mask=None, causal=False):
+    # attend on cpu.generic with numpy arrays
+    try:
+        q_dtype = q.dtype
+        q_shape = q.shape
+        # acme/attend@cpu.generic#flash
+        if (
+            mask is None
+            and q_dtype in (float16_, float32_)
+            and q_shape[-1] <= 256
+            and q_shape[-1] % 8 == 0
+        ):
+            serve = rung_acme_flash
+        # acme/attend@cpu.generic#tiled
+        elif (
+            q_dtype in (float32_, float64_)
+            and (mask is None or mask.dtype == bool_)
+            and q_shape[1] % k.shape[1] == 0
+        ):
+            serve = rung_acme_tiled
+        else:
+            # reference/attend@cpu.numpy#default
+            serve = rung_reference
+    except (AttributeError, IndexError, TypeError, ValueError, ZeroDivisionError):
+        serve = odd_0(q, k, mask=mask, causal=causal)
+    return serve(q, k, mask=mask, causal=causal)"""
+    )
+    assert function.__doc__.startswith("An attention that says who served it.")
+    assert str(inspect.signature(function)) == "(q, k, *, mask=None, causal=False)"
+
+
+def test_a_rung_is_imported_when_a_call_reaches_it(load: Load) -> None:
+    here = platform(load)
+    function = here.kernels["attend"]
+    assert "acme.flash" not in sys.modules
+    assert function(array("float64"), array()) == "tiled"
+    assert "acme.flash" not in sys.modules
+    assert function(array(), array()) == "flash"
+    assert function.__globals__["rung_acme_flash"] is sys.modules["acme.flash"].flash
+    assert here.kernels["attend"] is function
+
+
+def test_what_a_kernel_raises_is_its_own_and_the_lines_are_shown(load: Load) -> None:
+    function = platform(load).kernels["attend"]
+    for _ in range(2):
+        with pytest.raises(IndexError, match="from the kernel") as error:
+            function(array(), array(), causal="fail")
+        shown = "".join(traceback.format_exception(error.value))
+        assert "return serve(q, k, mask=mask, causal=causal)" in shown
+        assert "During handling" not in shown
+
+
+def test_a_call_python_would_refuse_names_the_op(load: Load) -> None:
+    with pytest.raises(TypeError, match=r"attend\(\) missing 1 required positional argument: 'k'"):
+        platform(load).kernels["attend"](array())
+
+
+def test_a_fall_for_an_argument_is_said_once_with_the_reason(load: Load) -> None:
+    function = platform(load).kernels["attend"]
+    with pytest.warns(rung.FallbackWarning) as said:
+        function(array("int64"), array())
+    (warning,) = said
+    assert warning.filename == __file__
+    assert "reference: the numpy reference serves; passed over acme/attend@cpu.generic#flash" in str(warning.message)
+    assert "does not accept the call: `q.dtype` is int64, not float16 or float32" in str(warning.message)
+    assert "install acme" not in str(warning.message)
+    function(array("int32"), array())  # warnings are errors here
+
+
+def test_a_broken_rung_leaves_its_calls_to_the_rungs_below(load: Load) -> None:
+    here = platform(load, acme__flash="raise OSError('no driver')\n")
+    function = here.kernels["attend"]
+    with pytest.warns(rung.FallbackWarning, match="no driver") as said:
+        assert function(array(), array()) == "tiled"
+    assert len(said) == 1
+    sys.modules["acme.flash"] = None  # type: ignore[assignment]  # importing it again would be another failure
+    try:
+        assert function(array(), array()) == "tiled"
+        with pytest.warns(rung.FallbackWarning, match="the numpy reference serves; broken: "):
+            assert function(array("float16"), array()) == "reference"
+    finally:
+        del sys.modules["acme.flash"]
+    assert [r.verdict for r in here.explain("attend").rungs] == ["broken", "yes", "yes"]
+
+
+def test_strict_refuses_with_each_rung_and_the_value_it_saw(load: Load) -> None:
+    function = platform(load, profile="strict").kernels["attend"]
+    assert function(array(), array()) == "flash"
+    for _ in range(2):
+        with pytest.raises(rung.FallError) as error:
+            function(array("int64"), array())
+        lines = str(error.value).splitlines()
+        assert lines[0].startswith("attend: profile strict forbids a fall on reference: the numpy reference serves")
+        assert any("`q.dtype` is int64, not float16 or float32" in line for line in lines)
+        assert any("`q.dtype` is int64, not float32 or float64" in line for line in lines)
+
+
+def test_require_takes_this_variant_or_raises(load: Load) -> None:
+    function = platform(load).kernels.require("attend", "flash")
+    assert function(array(), array()) == "flash"
+    with pytest.raises(rung.FallError, match="`mask` is given, and must be none"):
+        function(array(), array(), mask=array("bool", 4))
+    with pytest.raises(rung.FallError, match="`q` is a list, no array"):
+        function([], array())
+
+
+def test_a_variant_that_was_asked_for_and_does_not_accept_is_a_fall(load: Load) -> None:
+    function = platform(load).kernels.get("attend", "flash")
+    with pytest.warns(rung.FallbackWarning, match="variant: `flash` was asked for and `tiled` serves"):
+        assert function(array(), array(), mask=array("bool", 4)) == "tiled"
+
+
+def test_specialize_gives_the_bare_function(load: Load) -> None:
+    kernels = platform(load).kernels
+    assert kernels.specialize("attend", q=array(), k=array()).__name__ == "flash"
+    assert kernels.specialize("attend", q="float64[1,2,4,64]", k="float64[1,2,4,64]").__name__ == "tiled"
+    with pytest.raises(TypeError, match=r"whether acme/attend@cpu\.generic#flash serves depends on `q`"):
+        kernels.specialize("attend", k=array())
+    with pytest.raises(TypeError, match="has no argument `key`"):
+        kernels.specialize("attend", key=array())
+    with pytest.warns(rung.FallbackWarning, match="the numpy reference serves"):
+        assert kernels.specialize("attend", "default", q="int8[2]", k="int8[2]").__name__ == "reference"
+
+
+def test_specialize_works_for_ops_that_accept_everything() -> None:
+    kernels = rung.Platform.cpu().kernels
+    assert kernels.specialize("flow_match_step") is kernels["flow_match_step"]
+
+
+def test_without_arguments_the_resolution_shows_what_stays_open(load: Load) -> None:
+    outcome = platform(load).explain("attend")
+    assert [rung.cell.variant for rung in outcome.live] == ["flash", "tiled", "default"]
+    assert outcome.cell is outcome.live[0].cell
+    assert outcome.falls == ()
+    assert outcome.as_dict()["live"] == [rung.cell.id for rung in outcome.live]
+    assert "attend#flash" not in str(outcome)
+    assert ", and 2 more for other arguments" in str(outcome)
+    assert "accepts mask none; q.dtype float16 or float32; q.shape[-1] at most 256;" in str(outcome)
+
+
+def test_arguments_that_are_not_said_leave_open_what_depends_on_them(load: Load) -> None:
+    here = platform(load)
+    some = here.explain("attend", arguments={"q": "float64[2,2,4,64]"})
+    assert [rung.cell.variant for rung in some.live] == ["tiled", "default"]
+    assert some.rungs[0].reason == "does not accept the call: `q.dtype` is float64, not float16 or float32"
+    settled = here.explain("attend", arguments={"q": "float64[2,2,4,64]", "k": "float64[2,1,4,64]"})
+    assert [rung.cell.variant for rung in settled.live] == ["tiled"]
+    assert settled.rungs[-1].verdict == "not tried"
+
+
+def test_a_rung_of_another_library_is_bridged_when_it_is_reached(load: Load) -> None:
+    torch_cells = OPS.replace("ARRAYS", "torch")
+    kernels = "def reference(q, k, *, mask=None, causal=False):\n    return q + k\n"
+    table = load(torch_cells, acme__kernels=kernels, acme__flash=FLASH)
+    function = rung.Platform.of("cpu", "generic", arrays="torch", table=table).kernels["attend"]
+    assert function(torch.zeros(1, 2, 4, 64), torch.zeros(1)) == "flash"
+    ones = torch.ones(3, dtype=torch.int64)
+    with pytest.warns(rung.FallbackWarning, match="the numpy reference serves"):
+        assert torch.equal(function(ones, ones), ones + ones)
+
+
+class Counted:
+    """An array that counts which of its attributes are read."""
+
+    def __init__(self, dtype: str, shape: tuple[int, ...]) -> None:
+        self.reads: list[str] = []
+        self._values = {"dtype": np.dtype(dtype), "shape": shape, "ndim": len(shape)}
+
+    def __getattr__(self, name: str) -> Any:
+        self.reads.append(name)
+        return self._values[name]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+def test_each_attribute_is_read_once(load: Load, dtype: str) -> None:
+    function = platform(load).kernels["attend"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        function(array(dtype), array())  # binds
+    q, k = Counted(dtype, (1, 2, 4, 64)), Counted(dtype, (1, 2, 4, 64))
+    function(q, k)
+    assert sorted(q.reads) == ["dtype", "shape"]
+    assert len(k.reads) <= 1
+
+
+PLACES = ("a.dtype", "a.rank", "a.shape[0]", "a.shape[-1]", "a.size", "a.contiguous", "a.grad", "b.dtype", "b.rank",
+          "b.shape[-1]", "a", "b", "flag", "factor")  # fmt: skip
+OP = Op("mix", "A mix.", "(a: array, b: array | None = None, flag: bool = False, *, factor: float = 1.0) -> array",
+        "acme.k:f", Where("ops.yaml", 1, 1))  # fmt: skip
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> Condition:
+    place = draw(st.sampled_from(PLACES))
+    part = place.partition(".")[2].partition("[")[0]
+    if place in ("a", "b"):
+        return Condition("b", "is", draw(st.sampled_from(["none", "given"])))
+    if part == "dtype":
+        names = draw(st.lists(st.sampled_from(["float32", "float64", "bfloat16", "bool"]), max_size=3))
+        other = "b.dtype" if place == "a.dtype" else "a.dtype"
+        return Condition(place, "in", tuple(names)) if names else Condition(place, "equals", other)
+    words: dict[str, list[tuple[Any, ...]]] = {
+        "contiguous": [(True,), ("last",)], "grad": [(True,), (False,)], "flag": [(True,), (False,)],
+    }  # fmt: skip
+    few = words.get(part or place)
+    if few is not None:
+        return Condition(place, "in", draw(st.sampled_from(few)))
+    test = draw(st.sampled_from(["in", "min", "max", "equals", "multiple_of"]))
+    number = draw(st.integers(0, 4))
+    if test == "in":
+        return Condition(place, "in", tuple(draw(st.lists(st.integers(0, 4), min_size=1, max_size=3))))
+    others = ["a.rank", "b.shape[0]", "a.shape[-1]", "factor"]
+    return Condition(place, test, draw(st.sampled_from([number, *others])))
+
+
+def arrays(library: str) -> list[Any]:
+    made: list[Any] = [np.zeros(shape, dtype) for shape, dtype in
+                       product([(), (0,), (3,), (2, 4), (4, 2, 1)], ["float32", "float64", "bool"])]  # fmt: skip
+    made += [np.zeros((4, 4), "f4").T, np.zeros((4, 8), "f4")[:, ::2], np.zeros((4, 4), "f4")[::2], np.zeros(3, ">f4")]
+    if library == "torch":
+        made = [torch.from_numpy(each) for each in made[:-1]]
+        made += [torch.zeros(2, requires_grad=True), torch.zeros(2, dtype=torch.bfloat16), torch.zeros(3, 2).T]
+    return [*made, [1, 2], 3.0]
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@drawn(data=st.data())
+def test_the_function_chooses_as_the_conditions_say(library: str, data: st.DataObject) -> None:
+    asked = data.draw(st.lists(st.lists(conditions(), max_size=4), min_size=1, max_size=4))
+    values = st.sampled_from(arrays(library))
+    a, b = data.draw(values), data.draw(st.none() | values)
+    flag, factor = data.draw(st.booleans()), data.draw(st.sampled_from([0, 1, 2.0, 3]))
+    cells = [Cell(f"acme/mix@cpu.numpy#v{i}", "acme", "mix", "cpu", "numpy", f"v{i}", library, "acme.k:f", "python",
+                  Where("acme.yaml", i + 1, 1), accepts=tuple(each)) for i, each in enumerate(asked)]  # fmt: skip
+    fits = [not refusal(OP, cell, (a, b, flag), {"factor": factor}) for cell in cells]
+    expected = fits.index(True) if any(fits) else None
+
+    def reach(cell: Cell | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, bool]:
+        index = None if cell is None else cells.index(cell)
+        return (lambda *_, **__: index), cell is not None
+
+    assert Guard(OP, cells, library, "mix", reach).function()(a, b, flag, factor=factor) == expected
