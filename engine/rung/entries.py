@@ -161,6 +161,9 @@ class Op:
     cases: str | None = None
     tolerance: Mapping[str, Mapping[str, float | int]] = field(default_factory=dict)
     variants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    differentiable: tuple[str, ...] = ()
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    result_dtype: str = ""
 
 
 @record
