@@ -77,10 +77,10 @@ def step(sample, velocity, sigma, sigma_next):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ("sample += (sigma_next - sigma) * velocity\n    return sample", "argument 0 was changed"),
+        ("sample += (sigma_next - sigma) * velocity\n    return sample", "argument `sample` was changed"),
         (
             "result = sample + (sigma_next - sigma) * velocity\n    velocity[...] = 0\n    return result",
-            "argument 1 was",
+            "argument `velocity` was changed",
         ),
     ],
     ids=["in-place", "scratch"],
