@@ -23,7 +23,18 @@ if TYPE_CHECKING:
 
     from rung.entries import Op
 
-__all__ = ["REQUIRED", "Call", "changed", "converted", "lacking", "named", "parameters", "result_dtype", "shown"]
+__all__ = [
+    "REQUIRED",
+    "Call",
+    "changed",
+    "converted",
+    "lacking",
+    "named",
+    "parameters",
+    "rebuilt",
+    "result_dtype",
+    "shown",
+]
 
 REQUIRED: Final = object()
 """Stands for the default of a parameter that has none."""
@@ -53,6 +64,12 @@ def named(op: Op, call: Call) -> dict[str, Any]:
     return {names[i] if i < len(names) else str(i): value for i, value in enumerate(args)} | kwargs
 
 
+def rebuilt(call: Call, values: Mapping[str, Any]) -> Call:
+    """Give a call with other values for its arguments, by the names that `named` gave them."""
+    args, kwargs = call
+    return tuple([*values.values()][: len(args)]), {name: values[name] for name in kwargs}
+
+
 def result_dtype(op: Op, call: Call, dtype: str) -> str:
     """Give the dtype that floating results of a call must have: what the op's `result_dtype` says, else `dtype`."""
     if not op.result_dtype:
@@ -72,14 +89,13 @@ def lacking(arrays: str, device: str, dtype: str) -> str:
 
 def converted(op: Op, call: Call, arrays: str, place: str, dtype: str) -> Call:
     """Give a call as a cell of `arrays` takes it, on torch's device `place`; see Note [What a kernel is given]."""
-    args, kwargs = call
     if arrays == "numpy":
-        return args, dict(kwargs)
+        return call
     values, made = named(op, call), {}
     first = next((name for name, value in values.items() if library_of(value) == "numpy"), "")
     for name, value in values.items():
         made[name] = _tensor(value, place, op.dtypes.get(name, ""), dtype, is_first=name == first)
-    return tuple(list(made.values())[: len(args)]), {name: made[name] for name in kwargs}
+    return rebuilt(call, made)
 
 
 def _tensor(value: Any, place: str, own: str, dtype: str, *, is_first: bool) -> Any:

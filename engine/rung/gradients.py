@@ -21,7 +21,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from rung.bridge import library_of, to_numpy
-from rung.calls import named
+from rung.calls import named, rebuilt
 from rung.compare import Comparison, compare_arrays
 
 if TYPE_CHECKING:
@@ -111,12 +111,13 @@ def compare_gradients(
 
     point = {name: _wide(op, name, value) for name, value in named(op, call).items()}
 
-    def results(name: str, value: Array) -> list[Array]:
+    def results(**moved: Array) -> list[Array]:
+        args, kwargs = rebuilt(call, point | moved)
         with np.errstate(all="ignore"):
-            return [np.asarray(result) for result in _each(_called(reference, call, {**point, name: value}))]
+            return [np.asarray(result) for result in _each(reference(*args, **kwargs))]
 
     tensors = _each(made)
-    expected = results("", np.zeros(()))
+    expected = results()
     if [tuple(getattr(tensor, "shape", ())) for tensor in tensors] != [result.shape for result in expected]:
         return Comparison(math.inf, math.inf, "the results have other shapes than the reference's")
     rng = np.random.default_rng(seed)
@@ -130,10 +131,10 @@ def compare_gradients(
         found = torch.autograd.grad(outputs, [*leaves.values()], cotangents, allow_unused=True)
     weights = [drawn[i].astype(np.float64) for i in floating]
     worst = Comparison()
-    for (name, leaf), gradient in zip(leaves.items(), found, strict=True):
+    for name, gradient in zip(leaves, found, strict=True):
 
         def moved(value: Array, name: str = name) -> list[Array]:
-            every = results(name, value)
+            every = results(**{name: value})
             return [every[i] for i in floating]
 
         numeric, bound = numeric_gradient(moved, point[name], weights)
@@ -150,24 +151,16 @@ def compare_gradients(
             fault = f"{fault}; of the results, {cut} does not require grad"
         index = worst.index if worst.fault else one.index
         worst = Comparison(max(worst.difference, one.difference), max(worst.ulp, one.ulp), worst.fault or fault, index)
-        del leaf
     return worst
 
 
 def _wide(op: Op, name: str, value: Any) -> Any:
-    """Give an argument as the reference is differentiated with: a floating array in float64, or in a dtype of its own."""
+    """Give an argument as the reference is differentiated with: a floating array in float64, or its own dtype."""
     import numpy as np
 
     if library_of(value) != "numpy" or value.dtype.kind != "f":
         return value
     return value if name in op.dtypes and name not in op.differentiable else value.astype(np.float64)
-
-
-def _called(function: Callable[..., Any], call: Call, values: Mapping[str, Any]) -> Any:
-    """Call a function as `call` does, with other values."""
-    args, kwargs = call
-    listed = list(values.values())[: len(args)]
-    return function(*listed, **{name: values[name] for name in kwargs})
 
 
 def _each(results: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rung.arguments import refusal
 from rung.bind import bind
-from rung.calls import changed, converted, lacking, named, result_dtype, shown
+from rung.calls import changed, converted, lacking, named, rebuilt, result_dtype, shown
 from rung.compare import DTYPES, Comparison, compare
 from rung.diagnostics import BindError, did_you_mean
 from rung.gradients import MOST, arguments_of, compare_gradients
@@ -225,10 +225,9 @@ class Check:
             tally.left_out += 1
             return
         given = converted(self.op, call, self.cell.arrays, self.place, dtype)
-        made_of = named(self.op, given)
-        leaves = {name: made_of[name].detach().requires_grad_() for name in names}
-        made_of |= leaves
-        given = tuple([*made_of.values()][: len(given[0])]), {name: made_of[name] for name in given[1]}
+        tensors = named(self.op, given)
+        leaves = {name: tensors[name].detach().requires_grad_() for name in names}
+        given = rebuilt(given, tensors | leaves)
         reason = refusal(self.op, self.cell, *given)
         if reason:
             tally.refuse(reason)
