@@ -7,7 +7,7 @@ import pytest
 from judging import BUILTIN
 from rung.compile import compile_units, expression_of
 from rung.diagnostics import ManifestError, Where
-from rung.entries import Expression, LocalRow
+from rung.entries import Condition, Expression, LocalRow
 from rung.models import ExpressionModel
 from rung.records import fields
 from rung.units import Unit
@@ -117,6 +117,7 @@ def test_a_cell_has_everything_its_row_and_file_say(compiled: Compile) -> None:
         "    - device: cuda\n      arch: sm_120\n      variant: quick\n      impl: 'acme.k:f'\n      arrays: numpy\n"
         "      when: {not: {module: triton}}\n      exclude: [sm_121]\n      degraded: slow\n"
         "      workspace_bytes: 64\n"
+        "      accepts: {sample.rank: {max: 4, min: 2}, sigma: 0.5, velocity.dtype: [float32], sample.size: 8}\n"
         "    - {device: cuda, impl: 'acme.k:g', when: torch_present, hint: ask}\n"
     )
     table = compiled(text)
@@ -137,6 +138,13 @@ def test_a_cell_has_everything_its_row_and_file_say(compiled: Compile) -> None:
         "degraded": "slow",
         "hint": "install acme",
         "workspace_bytes": 64,
+        "accepts": (
+            Condition("sigma", "in", (0.5,)),
+            Condition("velocity.dtype", "in", ("float32",)),
+            Condition("sample.rank", "min", 2),
+            Condition("sample.rank", "max", 4),
+            Condition("sample.size", "in", (8,)),
+        ),
     }
     assert (generic.arrays, generic.needs, generic.hint) == ("torch", ("torch_present",), "ask")
     assert table.predicates["not module triton"].key == "not"

@@ -159,7 +159,7 @@ def edited(find: bytes, put: bytes) -> Callable[[bytes], bytes]:
         (edited(b"slow", b"fine"), "is damaged"),
         (edited(b'"digest": "', b'"digest": "0'), "is damaged"),
         (edited(b'"digest"', b'"sha256"'), "is damaged"),
-        (edited(b'"format": 2', b'"format": 1'), "is of another version of rung"),
+        (edited(b'"format": 3', b'"format": 2'), "is of another version of rung"),
         (lambda data: data.replace(rung.__version__.encode(), b"0.0.1", 1), "is of another version of rung"),
         (lambda data: b"[]", "is damaged"),
         (lambda data: b"{}", "is damaged"),

@@ -37,6 +37,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from rung.arguments import Example
     from rung.instance import ComponentSpec, ModelInstance
     from rung.matrix import component_matrix, kernel_matrix
     from rung.registry import (
@@ -64,6 +65,7 @@ __all__ = [
     "ComponentSpec",
     "DeviceFact",
     "DeviceNotFound",
+    "Example",
     "Facts",
     "FactsError",
     "Fall",
@@ -101,6 +103,7 @@ __all__ = [
 ]
 
 _LATER = {
+    "rung.arguments": ("Example",),
     "rung.instance": ("ComponentSpec", "ModelInstance"),
     "rung.matrix": ("component_matrix", "kernel_matrix"),
     "rung.registry": (

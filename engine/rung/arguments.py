@@ -1,17 +1,355 @@
-"""Placeholder: whether a cell accepts a call."""
+"""Conditions on the arguments of a call: what a cell `accepts`, asked of arrays, or of examples of them.
+
+Owns the places in arguments that can be asked about, the answers in words, and arguments given as examples. Must not
+choose a cell: `rung.resolve` walks, and `rung.guard` makes functions of conditions. Imports no array library.
+
+Note [What is not given fits]: a condition on a part of an argument that is None holds, so `mask.dtype: bool` is what a
+mask must be where there is one. Whether there is one is a condition of its own, `mask: given`.
+"""
 
 from __future__ import annotations
 
+import sys
+
+from rung.diagnostics import RungError, did_you_mean, shorten
+from rung.entries import ARGUMENT_DTYPES, PARTS, TESTS
+from rung.records import record
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, Final
 
-    from rung.entries import Cell, Op
+    from rung.entries import Cell, Condition, Op
 
-__all__ = ["refusal"]
+__all__ = [
+    "LAST",
+    "UNSAID",
+    "Example",
+    "Parameter",
+    "Unfit",
+    "example",
+    "examples",
+    "given",
+    "last_axis_is_dense",
+    "observe",
+    "parameters",
+    "places",
+    "records_gradient",
+    "refusal",
+    "split",
+    "unfit",
+]
+
+
+class _Unsaid:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNSAID"
+
+
+UNSAID: Final = _Unsaid()
+"""Stands for an argument that has no default and was not said."""
+LAST: Final = "last"
+"""What is contiguous when only the last axis must be."""
+
+_ONLY_AST: Final = 0x400  # ast.PyCF_ONLY_AST, without the module
+_known: dict[str, tuple[Parameter, ...]] = {}
+
+
+@record
+class Parameter:
+    """A parameter of an op: `kind` is `position`, `either` or `keyword`, `types` the names in its annotation.
+
+    `default` is UNSAID where there is none.
+    """
+
+    name: str
+    kind: str
+    default: Any
+    types: tuple[str, ...]
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether None is a legal value."""
+        return "None" in self.types
+
+    @property
+    def is_array(self) -> bool:
+        """Whether an array is a legal value."""
+        return "array" in self.types
+
+
+def parameters(signature: str) -> tuple[Parameter, ...]:
+    """Give the parameters of an op's signature, a stub that was checked."""
+    found = _known.get(signature)
+    if found is None:
+        made: Any = compile(f"def op{signature}: ...", "<signature>", "exec", _ONLY_AST)
+        arguments = made.body[0].args
+        positions = [*((a, "position") for a in arguments.posonlyargs), *((a, "either") for a in arguments.args)]
+        defaults = [*[None] * (len(positions) - len(arguments.defaults)), *arguments.defaults, *arguments.kw_defaults]
+        listed = [*positions, *((a, "keyword") for a in arguments.kwonlyargs)]
+        found = tuple(
+            Parameter(a.arg, kind, _literal(default), tuple(_types(a.annotation)))
+            for (a, kind), default in zip(listed, defaults, strict=True)
+        )
+        _known[signature] = found
+    return found
+
+
+def _literal(node: Any) -> Any:
+    if node is None:
+        return UNSAID
+    if hasattr(node, "operand"):
+        value = node.operand.value
+        return -value if type(node.op).__name__ == "USub" else value
+    return node.value
+
+
+def _types(annotation: Any) -> Iterable[str]:
+    if hasattr(annotation, "left"):
+        yield from _types(annotation.left)
+        yield from _types(annotation.right)
+    elif hasattr(annotation, "slice"):
+        yield from _types(annotation.value)
+    else:
+        yield annotation.id if hasattr(annotation, "id") else str(annotation.value)
+
+
+@record
+class Example:
+    """An array that is only described: a dtype, a shape, how it lies in memory, whether it has a gradient.
+
+    `contiguous` is True, False, or `last` where the last axis alone is dense.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    contiguous: bool | str = True
+    grad: bool = False
+
+    def __str__(self) -> str:
+        words = {False: ":strided", LAST: ":last"}.get(self.contiguous, "") + (":grad" if self.grad else "")
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]{words}"
+
+
+_FORM: Final = "such as `bfloat16[2,8,128,64]`, with `:strided`, `:last` or `:grad` behind it, `none`, `true`, `0.5`"
+
+
+def example(text: str) -> Any:
+    """Read an example of an argument: an array as `dtype[sizes]`, `none`, `true`, `false`, a number, else a text.
+
+    Raise RungError for an array that is none.
+    """
+    plain = {"none": None, "true": True, "false": False}
+    if text in plain:
+        return plain[text]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            pass
+    head, bracket, rest = text.partition("[")
+    if not bracket:
+        return text
+    sizes, closing, words = rest.partition("]")
+    flags = words.split(":")
+    if head not in ARGUMENT_DTYPES:
+        raise RungError(f"`{shorten(text)}` has no dtype: {did_you_mean(head, ARGUMENT_DTYPES)}")
+    shape = [size.strip() for size in sizes.split(",") if size.strip()]
+    sound = closing and not flags[0] and {*flags[1:]} <= {"strided", LAST, "grad"}
+    if not sound or not all(size.isascii() and size.isdecimal() for size in shape):
+        raise RungError(f"`{shorten(text)}` is no example of an argument: write it {_FORM}")
+    contiguous: bool | str = False if "strided" in flags else LAST if LAST in flags else True
+    return Example(head, tuple(map(int, shape)), contiguous, "grad" in flags)
+
+
+def examples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Give the arguments of a call in which texts that describe an array are read as `example` reads them."""
+
+    def read(value: Any) -> Any:
+        return example(value) if isinstance(value, str) and "[" in value else value
+
+    return [read(value) for value in args], {name: read(value) for name, value in kwargs.items()}
+
+
+def given(op: Op, args: Sequence[Any], kwargs: Mapping[str, Any], *, partly: bool = False) -> dict[str, Any]:
+    """Give every argument of a call by name, as Python would bind it; with `partly` some may be UNSAID.
+
+    Raise TypeError for a call that the op's signature does not allow.
+    """
+    listed = parameters(op.signature)
+    positions = [p.name for p in listed if p.kind != "keyword"]
+    if len(args) > len(positions):
+        raise TypeError(f"{op.name} takes {len(positions)} positional arguments, and {len(args)} are given")
+    values = dict(zip(positions, args, strict=False))
+    named = {p.name for p in listed if p.kind != "position" or partly}
+    for name, value in kwargs.items():
+        if name not in named:
+            raise TypeError(f"{op.name} has no argument `{shorten(name)}`: {did_you_mean(name, named)}")
+        if name in values:
+            raise TypeError(f"{op.name} got `{name}` twice")
+        values[name] = value
+    missing = [p.name for p in listed if p.name not in values and p.default is UNSAID]
+    if missing and not partly:
+        raise TypeError(f"{op.name} needs {', '.join(f'`{name}`' for name in missing)}")
+    return {p.name: values.get(p.name, p.default) for p in listed}
+
+
+def split(place: str) -> tuple[str, str, int]:
+    """Give the argument, the part and the axis a place names: `q.shape[-1]` is `("q", "shape", -1)`."""
+    argument, _, rest = place.partition(".")
+    part, _, axis = rest.partition("[")
+    return argument, part, int(axis[:-1]) if axis else 0
+
+
+def places(condition: Condition) -> tuple[str, ...]:
+    """Give the places a condition asks about."""
+    is_compared = isinstance(condition.value, str) and condition.test in TESTS
+    return (condition.place, condition.value) if is_compared else (condition.place,)
+
+
+@record
+class Unfit:
+    """That a place has no such part: `why` says what is there instead."""
+
+    why: str
+
+
+def observe(place: str, values: Mapping[str, Any]) -> Any:
+    """Give what is at a place of the arguments; UNSAID, None (where the argument is None) or Unfit where nothing is.
+
+    A dtype is given by its name.
+    """
+    name, part, axis = split(place)
+    value = values.get(name, UNSAID)
+    if not part or value is None or value is UNSAID:
+        return value
+    shape = getattr(value, "shape", None)
+    if not isinstance(shape, tuple) or not hasattr(value, "dtype"):
+        return Unfit(f"`{name}` is {_kind(value)}, no array")
+    if part == "shape":
+        if not -len(shape) <= axis < len(shape):
+            return Unfit(f"`{name}` has {len(shape)} axes")
+        return int(shape[axis])
+    return _PARTS[part](value)
+
+
+def _dtype(value: Any) -> str:
+    return str(value.dtype).removeprefix("torch.")
+
+
+def _size(value: Any) -> int:
+    product = 1
+    for size in value.shape:
+        product *= int(size)
+    return product
+
+
+def _contiguous(value: Any) -> bool | str:
+    if isinstance(value, Example):
+        return value.contiguous
+    flags = getattr(value, "flags", None)
+    whole = bool(value.is_contiguous()) if flags is None else bool(flags.c_contiguous)
+    return whole or (LAST if last_axis_is_dense(value) else False)
+
+
+def last_axis_is_dense(value: Any) -> bool:
+    """Say whether neighbours along the last axis of an array lie side by side; so do those of one or none."""
+    if not value.shape or value.shape[-1] <= 1:
+        return True
+    if hasattr(value, "strides"):
+        return bool(value.strides[-1] == value.itemsize)
+    return bool(value.stride(-1) == 1)
+
+
+def records_gradient(value: Any) -> bool:
+    """Say whether what is computed from an array now becomes part of a gradient's graph."""
+    if isinstance(value, Example):
+        return value.grad
+    torch = sys.modules.get("torch")
+    return bool(getattr(value, "requires_grad", False)) and torch is not None and bool(torch.is_grad_enabled())
+
+
+_PARTS: Final = {
+    "dtype": _dtype,
+    "rank": lambda value: len(value.shape),
+    "size": _size,
+    "contiguous": _contiguous,
+    "grad": records_gradient,
+}
+assert {*_PARTS, "shape"} == {*PARTS}
+
+
+def _kind(value: Any) -> str:
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def unfit(condition: Condition, values: Mapping[str, Any]) -> str | None:
+    """Say why a condition does not hold; "" where it does, None where an argument that it asks about is unsaid."""
+    found = observe(condition.place, values)
+    if found is UNSAID:
+        return None
+    if condition.test == "is":
+        name, wanted = condition.place, condition.value
+        if (found is None) == (wanted == "none"):
+            return ""
+        return f"`{name}` is given, and must be none" if wanted == "none" else f"`{name}` is none, and must be given"
+    if found is None:  # see Note [What is not given fits]
+        return ""
+    if isinstance(found, Unfit):
+        return f"{found.why}: no `{condition.place}`"
+    wanted = condition.value
+    of = ""
+    if len(places(condition)) > 1:
+        wanted = observe(wanted, values)
+        if wanted is UNSAID:
+            return None
+        if wanted is None:
+            return ""
+        if isinstance(wanted, Unfit):
+            return f"{wanted.why}: no `{condition.value}`"
+        of = f" (`{condition.value}`)"
+    if holds(condition.test, found, wanted):
+        return ""
+    words = {"in": "not ", "equals": "not ", "min": "less than ", "max": "more than ", "multiple_of": "no multiple of "}
+    return f"`{condition.place}` is {_shown(found)}, {words[condition.test]}{_several(wanted)}{of}"
+
+
+def holds(test: str, found: Any, wanted: Any) -> bool:
+    """Say whether a value passes a test against another; never raises."""
+    try:
+        if test == "in":
+            return found in wanted or (found is True and LAST in wanted)
+        if test == "equals":
+            return bool(found == wanted)
+        if test == "min":
+            return bool(found >= wanted)
+        if test == "max":
+            return bool(found <= wanted)
+        return bool(found == 0 if wanted == 0 else found % wanted == 0)
+    except TypeError:
+        return False
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return shorten(str(value), 24) if isinstance(value, int | float | str) else _kind(value)
+
+
+def _several(wanted: Any) -> str:
+    if not isinstance(wanted, tuple):
+        return _shown(wanted)
+    *most, last = map(_shown, wanted)
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def refusal(op: Op, cell: Cell, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Say why a cell does not accept a call, "" when it does."""
-    return ""
+    """Say why a cell does not accept a call, "" where it does."""
+    if not cell.accepts:
+        return ""
+    values = given(op, args, kwargs)
+    return next((why for condition in cell.accepts if (why := unfit(condition, values))), "")

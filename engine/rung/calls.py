@@ -11,10 +11,10 @@ it, and so does each other array of float32 that it holds without loss. What it 
 
 from __future__ import annotations
 
-import ast
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from rung import arguments
+from rung.arguments import parameters
 from rung.bridge import library_of, to_numpy, to_torch
 from rung.compare import IN_NUMPY, dtype_of
 
@@ -24,42 +24,23 @@ if TYPE_CHECKING:
     from rung.entries import Op
 
 __all__ = [
-    "REQUIRED",
     "Call",
     "changed",
     "converted",
     "lacking",
     "named",
-    "parameters",
     "rebuilt",
     "result_dtype",
     "shown",
 ]
 
-REQUIRED: Final = object()
-"""Stands for the default of a parameter that has none."""
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and named arguments."""
 
 
-@lru_cache(maxsize=256)
-def parameters(signature: str) -> dict[str, Any]:
-    """Give the names of an op's parameters in order, each with its default or REQUIRED."""
-    (function,) = ast.parse(f"def op{signature}: ...").body
-    assert isinstance(function, ast.FunctionDef)
-    given = function.args
-    listed = [*given.posonlyargs, *given.args]
-    defaults = [None] * (len(listed) - len(given.defaults)) + [*given.defaults, *given.kw_defaults]
-    names = [argument.arg for argument in (*listed, *given.kwonlyargs)]
-    return {
-        name: REQUIRED if default is None else ast.literal_eval(default)
-        for name, default in zip(names, defaults, strict=True)
-    }
-
-
 def named(op: Op, call: Call) -> dict[str, Any]:
     """Give the arguments of a call by name, those by position first; one without a name is called by its number."""
-    names = [*parameters(op.signature)]
+    names = [parameter.name for parameter in parameters(op.signature)]
     args, kwargs = call
     return {names[i] if i < len(names) else str(i): value for i, value in enumerate(args)} | kwargs
 
@@ -71,10 +52,13 @@ def rebuilt(call: Call, values: Mapping[str, Any]) -> Call:
 
 
 def result_dtype(op: Op, call: Call, dtype: str) -> str:
-    """Give the dtype that floating results of a call must have: what the op's `result_dtype` says, else `dtype`."""
+    """Give the dtype that floating results of a call must have: what the op's `result_dtype` says, else `dtype`.
+
+    Raise TypeError for a call that the op's signature does not allow.
+    """
     if not op.result_dtype:
         return dtype
-    said = named(op, call).get(op.result_dtype, parameters(op.signature).get(op.result_dtype))
+    said = arguments.given(op, *call)[op.result_dtype]
     return said if isinstance(said, str) else dtype
 
 

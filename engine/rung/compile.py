@@ -10,9 +10,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rung import lattice
+from rung.arguments import parameters, split
 from rung.bind import root_of
 from rung.diagnostics import ManifestError
-from rung.entries import AXES, DEFAULT, REFERENCE, Backend, Cell, Expression, Kind, LocalRow, Op, Profile, cell_id
+from rung.entries import (
+    AXES,
+    DEFAULT,
+    PARTS,
+    REFERENCE,
+    TESTS,
+    Backend,
+    Cell,
+    Condition,
+    Expression,
+    Kind,
+    LocalRow,
+    Op,
+    Profile,
+    cell_id,
+)
 from rung.manifest import Manifests, collector_paused, merge
 from rung.models import KernelModel
 from rung.predicates import describe
@@ -27,7 +43,7 @@ if TYPE_CHECKING:
     from rung.diagnostics import Where
     from rung.entries import Value
     from rung.manifest import BackendEntry, CellEntry
-    from rung.models import ExpressionModel, OpModel, Tolerance
+    from rung.models import ArgumentTest, ExpressionModel, OpModel, Tolerance
     from rung.units import Unit
 
 __all__ = ["compile_manifests", "compile_units"]
@@ -119,7 +135,30 @@ def expression_of(model: ExpressionModel, kept: dict[Argument, Argument] | None 
 
 
 def _tolerance(model: Tolerance) -> dict[str, float | int]:
-    return {} if model.exact else {"rtol": model.rtol or 0.0, "atol": model.atol or 0.0}
+    if model.exact:
+        return {}
+    if model.ulp is not None:
+        return {"ulp": model.ulp}
+    if model.cosine is not None:
+        return {"cosine": model.cosine}
+    return {"rtol": model.rtol or 0.0, "atol": model.atol or 0.0}
+
+
+def conditions_of(accepts: Mapping[str, ArgumentTest], signature: str) -> tuple[Condition, ...]:
+    """Give the conditions of a cell in the order they are asked: what costs nothing first.
+
+    `none` and `given` mean presence where the argument may be None, and are values elsewhere.
+    """
+    optional = {p.name for p in parameters(signature) if p.is_optional}
+    out: list[Condition] = []
+    for place, test in accepts.items():
+        values = None if test.one_of is None else tuple(test.one_of)
+        if values is not None:
+            is_presence = place in optional and values in (("none",), ("given",))
+            out.append(Condition(place, "is", values[0]) if is_presence else Condition(place, "in", values))
+        compared = ((name, getattr(test, name)) for name in TESTS)
+        out += [Condition(place, name, value) for name, value in compared if value is not None]
+    return tuple(sorted(out, key=lambda c: ("", *PARTS).index(split(c.place)[1])))
 
 
 def _op(model: OpModel, name: str, whole: Manifests) -> Op:
@@ -132,6 +171,9 @@ def _op(model: OpModel, name: str, whole: Manifests) -> Op:
         cases=model.cases,
         tolerance={dtype: _tolerance(value) for dtype, value in model.tolerance.items()},
         variants={variant: tuple(chain) for variant, chain in sorted(model.variants.items())},
+        differentiable=tuple(model.differentiable),
+        dtypes=dict(model.dtypes),
+        result_dtype=model.result_dtype or "",
     )
 
 
@@ -173,11 +215,14 @@ class _CellMaker:
         artifact: str | None = None
         exclude: tuple[str, ...] = ()
         workspace_bytes: int | None = None
+        accepts: tuple[Condition, ...] = ()
         if isinstance(model, KernelModel) and arch is not None:
             arch, artifact, workspace_bytes = same(arch, arch), model.artifact, model.workspace_bytes
             artifact = artifact or self.default_artifact(entry.device, arch)
             if model.exclude:
                 exclude = tuple(self.whole.target(entry.device, name) for name in model.exclude)
+            if model.accepts:
+                accepts = conditions_of(model.accepts, self.whole.ops[entry.serves].model.signature)
         hint = model.hint or file.hint or ""
         try:
             places = self.places[backend.name, entry.serves, arch is None]
@@ -199,6 +244,7 @@ class _CellMaker:
             model.degraded or "",
             same(hint, hint),
             workspace_bytes,
+            accepts,
         )
 
     def places_of(self, entry: CellEntry) -> list[Where]:

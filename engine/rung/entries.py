@@ -16,15 +16,19 @@ if TYPE_CHECKING:
     from rung.diagnostics import Where
 
 __all__ = [
+    "ARGUMENT_DTYPES",
     "ARRAYS",
     "ARTIFACTS",
     "AXES",
     "DEFAULT",
     "GENERIC",
+    "PARTS",
     "REFERENCE",
+    "TESTS",
     "Arch",
     "Backend",
     "Cell",
+    "Condition",
     "Device",
     "Expression",
     "Jit",
@@ -48,6 +52,16 @@ ARRAYS: Final = ("numpy", "torch")
 ARTIFACTS: Final = ("native", "ptx", "source", "python")
 AXES: Final = ("device", "arch", "variant", "arrays", "degraded", "reference", "broken", "unknown")
 """What a fall can be on, in the order falls are reported."""
+
+ARGUMENT_DTYPES: Final = (
+    "bool", "uint8", "int8", "int16", "int32", "int64", "float8_e4m3fn", "float8_e5m2", "float16", "bfloat16",
+    "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
+"""The dtypes of arguments that conditions know, by the names numpy and torch have for them."""
+PARTS: Final = ("dtype", "rank", "shape", "size", "contiguous", "grad")
+"""What conditions ask of an array argument; of `shape`, one axis."""
+TESTS: Final = ("min", "max", "multiple_of", "equals")
+"""How conditions compare a value with a number, or with what is at another place of the arguments."""
 
 Value: TypeAlias = "str | tuple[str, ...]"
 
@@ -104,6 +118,24 @@ class Device:
     portable: tuple[str, ...] = ()
 
 
+@record
+class Condition:
+    """A condition on the arguments of a call: a `place` in them such as `q.shape[-1]`, a test, and what it compares to.
+
+    The test `in` has a tuple of values, `is` the word `none` or `given`, each of TESTS a number or another place.
+    """
+
+    place: str
+    test: str
+    value: Any
+
+    def __str__(self) -> str:
+        listed = self.value if isinstance(self.value, tuple) else (self.value,)
+        shown = " or ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in listed)
+        words = {"in": "", "is": "", "min": "at least ", "max": "at most ", "multiple_of": "a multiple of "}
+        return f"{self.place} {words.get(self.test, 'equal to ')}{shown}"
+
+
 def cell_id(backend: str, serves: str, device: str, arch: str | None, variant: str) -> str:
     """Give the id of a cell, `backend/op@device.arch#variant`; of a component's, which has no arch, without it."""
     return f"{backend}/{serves}@{device}#{variant}" if arch is None else f"{backend}/{serves}@{device}.{arch}#{variant}"
@@ -114,7 +146,7 @@ class Cell:
     """One row of the matrix: which implementation serves what, where, and under which conditions.
 
     `serves` is an op, or a component kind when `arch` is None. `needs` names the predicates that must all
-    hold. A cell of `spec.factory` has an empty `impl`.
+    hold, `accepts` what must hold of a call's arguments. A cell of `spec.factory` has an empty `impl`.
     """
 
     id: str
@@ -132,6 +164,7 @@ class Cell:
     degraded: str = ""
     hint: str = ""
     workspace_bytes: int | None = None
+    accepts: tuple[Condition, ...] = ()
 
     @property
     def is_reference(self) -> bool:
@@ -151,7 +184,11 @@ class Backend:
 
 @record
 class Op:
-    """A named contract. `variants` are the declared chains; `tolerance` is keyed by dtype."""
+    """A named contract. `variants` are the declared chains; `tolerance` is keyed by dtype.
+
+    `differentiable` are the arguments whose gradients are compared, `dtypes` those of arguments that have their own,
+    and `result_dtype` names the argument that says the result's, "" where that is the first array's.
+    """
 
     name: str
     summary: str

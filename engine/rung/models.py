@@ -35,7 +35,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, core_schema
 
 from rung.diagnostics import did_you_mean, shorten
-from rung.entries import ARRAYS, GENERIC
+from rung.entries import ARGUMENT_DTYPES, ARRAYS, GENERIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 __all__ = [
+    "ArgumentTest",
     "BackendFile",
     "ComponentModel",
     "DeviceModel",
@@ -505,30 +506,45 @@ ExpressionLike: TypeAlias = Annotated[ExpressionModel, WrapValidator(_expression
 ExpressionModel.model_rebuild()  # its fields name ExpressionLike, which exists only now
 
 
-_EXACT_ALONE: dict[str, Any] = {"minProperties": 1, "if": {"required": ["exact"]}, "then": {"maxProperties": 1}}
+_KINDS: Final = ("exact", "ulp", "cosine")
+_ONE_KIND: dict[str, Any] = {
+    "minProperties": 1,
+    "if": {"anyOf": [{"required": [kind]} for kind in _KINDS]},
+    "then": {"maxProperties": 1},
+}
 
 
-class Tolerance(Model, title="tolerance", json_schema_extra=_EXACT_ALONE):
-    """How far an implementation may be from the reference."""
+class Tolerance(Model, title="tolerance", json_schema_extra=_ONE_KIND):
+    """How far an implementation may be from the reference, strictest first: one kind of bound for each dtype."""
 
-    exact: Literal[True] | None = Field(None, description="Bit for bit. Written `exact` alone.")
+    exact: Literal[True] | None = Field(None, description="Equal in every value. Written `exact` alone.")
+    ulp: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="Units in the last place of the dtype, at the reference's value.", examples=[2]
+    )
     rtol: Annotated[float, Field(ge=0)] | None = Field(
         None, description="Relative part, of the reference's magnitude.", examples=[1.0e-6]
     )
     atol: Annotated[float, Field(ge=0)] | None = Field(None, description="Absolute part.", examples=[1.0e-6])
+    cosine: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        None, description="The least cosine between result and reference, as vectors.", examples=[0.999]
+    )
 
     @model_validator(mode="after")
     def _some(self) -> Tolerance:
-        if self.exact is None and self.rtol is None and self.atol is None:
-            raise _fault("RG203", "a tolerance says `exact`, or at least one of `rtol` and `atol`", "write `exact`")
-        if self.exact is not None and (self.rtol is not None or self.atol is not None):
-            raise _fault("RG207", "`exact` leaves no room for `rtol` or `atol`", "keep one of them")
+        written = self.model_fields_set
+        if not written:
+            words = "a tolerance says `exact`, `ulp`, `cosine`, or one of `rtol` and `atol`"
+            raise _fault("RG203", words, "write `exact`")
+        alone = next((kind for kind in _KINDS if kind in written), None)
+        if alone is not None and len(written) > 1:
+            others = " or ".join(f"`{key}`" for key in type(self).model_fields if key in written and key != alone)
+            raise _fault("RG207", f"`{alone}` leaves no room for {others}", "keep one of them")
         return self
 
 
 def _tolerance_form(value: Any) -> Any:
     if isinstance(value, str) and value != "exact":
-        hint = "write `exact`, or `{rtol: 1.0e-6, atol: 1.0e-6}`"
+        hint = "write `exact`, `{ulp: 2}`, `{rtol: 1.0e-6, atol: 1.0e-6}` or `{cosine: 0.999}`"
         raise _fault("RG204", f"`{shorten(value)}` is no tolerance", hint)
     return {"exact": True} if value == "exact" else value
 
@@ -555,9 +571,11 @@ Chains = Annotated[
 
 
 Dtype = Annotated[
-    Literal["float16", "bfloat16", "float32", "float64"],
+    Literal["float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32", "float64"],
     _enum(
         {
+            "float8_e4m3fn": "For float8 with 4 bits of exponent, which numpy lacks: they cross through float32.",
+            "float8_e5m2": "For float8 with 5 bits of exponent, which numpy lacks: they cross through float32.",
             "float16": "For arrays of half precision.",
             "bfloat16": "For arrays of bfloat16, which numpy lacks: they cross through float32.",
             "float32": "For arrays of single precision.",
@@ -565,6 +583,30 @@ Dtype = Annotated[
         }
     ),
 ]
+
+
+_ARGUMENT = r"[A-Za-z_][A-Za-z0-9_]*"
+_PLACE = rf"^{_ARGUMENT}(\.(dtype|rank|size|contiguous|grad)|\.shape\[(0|-?[1-9][0-9]?)\])?$"
+ArgumentName = Annotated[
+    str,
+    StringConstraints(pattern=rf"^{_ARGUMENT}$", max_length=64),
+    _words("The name of an argument in the op's signature."),
+]
+_PLACE_WORDS = (
+    "Write an argument, or a part of one: `q.dtype`, `q.rank`, `q.shape[-1]`, `q.size`, `q.contiguous`, `q.grad`."
+)
+Place = Annotated[str, StringConstraints(pattern=_PLACE, max_length=96), _words(_PLACE_WORDS)]
+Plain = bool | int | float | Text
+Bound = int | float | Place
+
+
+ArgumentDtype = Annotated[
+    Literal[
+        "bool", "uint8", "int8", "int16", "int32", "int64", "float8_e4m3fn", "float8_e5m2", "float16", "bfloat16",
+        "float32", "float64", "complex64", "complex128",
+    ],
+    _enum({name: f"Arrays of {name}." for name in ARGUMENT_DTYPES}),
+]  # fmt: skip
 
 
 class OpModel(Model, title="op"):
@@ -594,6 +636,19 @@ class OpModel(Model, title="op"):
         description="What is tried, in order, for a requested variant.",
         examples=[{"default": ["fused", "default"]}],
     )
+    differentiable: list[ArgumentName] = Field(
+        [], description="The arguments whose gradients are compared with the reference's.", examples=[["x", "weight"]]
+    )
+    dtypes: dict[ArgumentName, ArgumentDtype] = Field(
+        {},
+        description="Arguments that have a dtype of their own, whatever dtype is compared.",
+        examples=[{"scale": "float32"}],
+    )
+    result_dtype: ArgumentName | None = Field(
+        None,
+        description="The argument that names the result's dtype, where it is not the first array's.",
+        examples=["out_dtype"],
+    )
 
 
 class KindModel(Model, title="component kind"):
@@ -607,6 +662,37 @@ class KindModel(Model, title="component kind"):
 
 _DEFAULT_VARIANT = ["default"]
 _GENERIC_TARGET = [GENERIC]
+_ANYTHING: dict[str, Any] = {}
+MAX_ACCEPTED: Final = 32
+"""Conditions on arguments that a cell may have."""
+
+
+class ArgumentTest(Model, title="condition on an argument", json_schema_extra={"minProperties": 1}):
+    """What a number, a name or a size must be, compared with numbers or with what is at another place."""
+
+    one_of: Several[Plain] | None = Field(
+        None, description="One of these. A bare list, or a single value, means the same.", examples=[[64, 128]]
+    )
+    min: Bound | None = Field(None, description="At least this.", examples=[2, "k.shape[-1]"])
+    max: Bound | None = Field(None, description="At most this.", examples=[256, "k.shape[2]"])
+    multiple_of: Bound | None = Field(None, description="A multiple of this.", examples=[8, "k.shape[1]"])
+    equals: Bound | bool | None = Field(None, description="Equal to this.", examples=["k.shape[2]", 64])
+
+    @model_validator(mode="after")
+    def _some(self) -> ArgumentTest:
+        if not self.model_fields_set:
+            hint = "add `min`, `max`, `multiple_of`, `equals` or `one_of`"
+            raise _fault("RG203", "a condition on an argument has at least one key", hint)
+        return self
+
+
+def _test_form(value: Any) -> Any:
+    return value if isinstance(value, dict) else {"one_of": value if isinstance(value, list) else [value]}
+
+
+ArgumentTestLike = Annotated[
+    ArgumentTest, BeforeValidator(_test_form, json_schema_input_type=Plain | Several[Plain] | ArgumentTest)
+]
 _NO_CHIPS: list[str] = []
 
 
@@ -660,6 +746,11 @@ class KernelModel(CellModel, title="cell of an op"):
     )
     workspace_bytes: Annotated[int, Field(ge=0)] | None = Field(
         None, description="Memory it takes beside its arguments and results, in bytes.", examples=[0]
+    )
+    accepts: Annotated[dict[Place, ArgumentTestLike], Field(max_length=MAX_ACCEPTED)] = Field(
+        default_factory=lambda: _ANYTHING,
+        description="What must hold of a call's arguments; a call that does not fit goes to the next rung.",
+        examples=[{"q.dtype": ["float16", "bfloat16"], "q.shape[-1]": {"max": 256, "multiple_of": 8}, "mask": "none"}],
     )
 
 

@@ -167,7 +167,10 @@ class Check:
             for number, call in enumerate(cases(dtype, np.random.default_rng(self.seed))):
                 if self.case is None or self.case == number:
                     one = self._gradient if self.what == GRADIENT else self._result
-                    one(tally, number, call, dtype, reference, kernel)
+                    try:
+                        one(tally, number, call, dtype, reference, kernel)
+                    except Exception as error:
+                        tally.fail(number, f"cannot be given to the cell: {_raised(error)}")
                 if self.case == number:
                     break
         except Exception as error:

@@ -96,14 +96,15 @@ class KernelTable(_KernelDict):
     """The kernels of one platform: `kernels["op"]`, `kernels.op`, `kernels.get(op, variant)`.
 
     A dict of what has been resolved so far, filled at the first use of each op. The values are the
-    implementations themselves, wrapped only where arguments must be bridged.
+    implementations themselves, wrapped only where arguments must be bridged, and where arguments decide which
+    implementation serves: see `rung.guard`.
 
     Note [What a resolved call costs]: a look into a dict, and no question. A policy has a table of its own, so none is
     asked for; `__getattr__` would make each attribute dearer, found or not, so ops are attributes of a class that
     comes with the `Table`; and `get` looks into a dict per variant, which is cheaper than making a pair to look up.
     """
 
-    __slots__ = ("__dict__", "_bound", "_context", "_found", "_required", "_sources")
+    __slots__ = ("__dict__", "_bound", "_context", "_found", "_required", "_said", "_sources")
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -112,6 +113,7 @@ class KernelTable(_KernelDict):
         self._required: dict[str, dict[str, Any]] = {}
         self._sources: dict[tuple[str, str], str] = {}
         self._bound: dict[str, Any] = {}
+        self._said: set[tuple[str, str, bool, str]] = set()
 
     @classmethod
     def of(cls, context: Context) -> KernelTable:
@@ -145,6 +147,29 @@ class KernelTable(_KernelDict):
         except (KeyError, TypeError):
             pass
         return self._resolve(op, variant, required=True)
+
+    def specialize(self, op: str, variant: str = DEFAULT, /, *args: Any, **kwargs: Any) -> Any:
+        """Give the function that serves calls like this one, for hot loops over fixed shapes: no guard, no wrapper.
+
+        The arguments are those of a call, arrays or examples of them (`rung.Example`, or a text such as
+        `"bfloat16[2,8,128,64]"`); those that no condition asks about need not be given. What is given to the function
+        later is not looked at: it must be as the examples are. Raise TypeError where an argument that decides is
+        missing, FallError where the profile forbids what would serve.
+        """
+        from rung.arguments import UNSAID, examples, given, places, split
+
+        context = self._context
+        values = given(context.table.op(op), *examples(args, kwargs), partly=True)
+        _refuse_foreign(context, op)
+        outcome, bound = walk(context, op, variant, bind=self._bind, eager=False, arguments=values)
+        if outcome.cell is None:
+            raise FallError(_refusal(outcome, context.table.kernels[op]))
+        if bound is None:
+            asked = dict.fromkeys(split(place)[0] for c in outcome.cell.accepts for place in places(c))
+            missing = ", ".join(f"`{name}`" for name in asked if values[name] is UNSAID)
+            raise TypeError(f"{op}: whether {outcome.cell.id} serves depends on {missing}: give an example of it")
+        self._say(outcome, required=False)
+        return bound
 
     def resolved_source(self, op: str, variant: str = DEFAULT) -> str:
         """Give the id of the cell that serves an op, resolving it first where that has not happened."""
@@ -197,9 +222,11 @@ class KernelTable(_KernelDict):
         _refuse_foreign(context, op)
         if required:
             context = context.under(replace(context.profile, name="strict", fall=context.table.profile("strict").fall))
-        outcome, bound = walk(context, op, variant, required=required, bind=self._bind)
+        outcome, bound = walk(context, op, variant, required=required, bind=self._bind, eager=False)
         if outcome.cell is None:
             raise FallError(_refusal(outcome, context.table.kernels[op]))
+        if bound is None:
+            bound = self._guard(context, outcome, required=required)
         with _lock:
             of_variant = (self._required if required else self._found).setdefault(variant, {})
             mine = op not in of_variant
@@ -209,8 +236,39 @@ class KernelTable(_KernelDict):
                 if variant == DEFAULT:
                     dict.setdefault(self, op, found)
         if mine:
-            _announce(outcome)
+            self._say(outcome, required=required)
         return found
+
+    def _guard(self, context: Context, outcome: Resolution, *, required: bool) -> Any:
+        """Make the function that chooses among the live rungs of a resolution by the arguments of each call."""
+        from rung.arguments import given
+        from rung.guard import Guard
+
+        op = context.table.ops[outcome.request]
+        variant = outcome.variant
+
+        def reach(cell: Cell | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, bool]:
+            values = given(op, args, kwargs)
+            chosen, bound = walk(context, op.name, variant, required=required, bind=self._bind, arguments=values)
+            if chosen.cell is None:
+                raise FallError(_refusal(chosen, context.table.kernels[op.name]))
+            self._say(chosen, required=required)
+            return bound, chosen.cell is cell
+
+        request = op.name if variant == DEFAULT else f"{op.name} ({variant})"
+        title = f"{request} on {context.device}.{context.arch} with {context.arrays} arrays"
+        cells = [rung.cell for rung in outcome.live]
+        return Guard(op, cells, context.arrays, title, reach).function()
+
+    def _say(self, outcome: Resolution, *, required: bool) -> None:
+        """Announce what serves a request, and what it fell on; once, also where calls decide which cell does."""
+        assert outcome.cell is not None
+        key = (outcome.request, outcome.variant, required, outcome.cell.id)
+        with _lock:
+            is_said = key in self._said
+            self._said.add(key)
+        if not is_said:
+            _announce(outcome)
 
 
 def _refuse_foreign(context: Context, name: str) -> None:
@@ -441,16 +499,30 @@ class Platform:
         return walk(self._context, op, variant)[0]
 
     def explain(
-        self, op: str, variant: str = DEFAULT, *, bind: bool = False, settled: Mapping[str, str] | None = None
+        self,
+        op: str,
+        variant: str = DEFAULT,
+        *,
+        bind: bool = False,
+        settled: Mapping[str, str] | None = None,
+        arguments: Mapping[str, Any] | None = None,
     ) -> Resolution:
         """Give the same resolution, to be printed. `bind=True` also imports until a rung really binds.
 
-        `settled` takes predicates as answered (`{"torch_cuda": "no"}`), for asking what would happen.
+        `settled` takes predicates as answered (`{"torch_cuda": "no"}`), for asking what would happen. `arguments` are
+        examples of a call's, by name: arrays, `rung.Example`, or texts such as `bfloat16[2,8,128,64]`. Rungs that do
+        not accept them are passed over; arguments that are not given leave open what depends on them.
         """
         context = self._settled(settled)
+        values = None
+        if arguments is not None:
+            from rung.arguments import examples, given
+
+            values = given(context.table.op(op), *examples((), arguments), partly=True)
         if bind:
             _refuse_foreign(context, op)
-        return walk(context, op, variant, bind=(lambda cell: _bind_kernel(context, cell)) if bind else None)[0]
+        binder = (lambda cell: _bind_kernel(context, cell)) if bind else None
+        return walk(context, op, variant, bind=binder, arguments=values)[0]
 
     def resolve_kernel(self, op: str, variant: str = DEFAULT) -> Any:
         """Give `kernels.get(op, variant)`."""

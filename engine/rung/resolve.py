@@ -46,6 +46,7 @@ BROKEN: Final = "broken"
 NOT_TRIED: Final = "not tried"
 _CPU: Final = "cpu"
 _DISABLED: Final = "disabled by RUNG_DISABLE="
+_UNFIT: Final = "does not accept the call: "
 
 
 @record
@@ -182,8 +183,8 @@ class Rung:
 
     @property
     def hint(self) -> str:
-        """What to do about a rung that was passed over; "" for one that somebody disabled."""
-        missing = self.verdict in (NO, UNKNOWN, BROKEN) and not self.reason.startswith(_DISABLED)
+        """What to do about a rung that was passed over; "" for one that is there, disabled or not fit for a call."""
+        missing = self.verdict in (NO, UNKNOWN, BROKEN) and not self.reason.startswith((_DISABLED, _UNFIT))
         return self.cell.hint if missing else ""
 
 
@@ -210,8 +211,9 @@ class Resolution:
     """The outcome of a walk. `cell` is None when the profile refuses the fall (`refused`) or nothing serves.
 
     `rungs` are all candidates in order, `falls` what the outcome falls on, `not_offered` the cells that were asked
-    for and cannot run here at all. `only` is the one backend the profile allows. `str()` gives the ladder for a
-    person.
+    for and cannot run here at all. `only` is the one backend the profile allows. `live` are the rungs among which the
+    arguments of a call choose: more than one where the first does not take every call, and then `cell` and `falls` are
+    those of the first. `str()` gives the ladder for a person.
     """
 
     request: str
@@ -224,6 +226,7 @@ class Resolution:
     cell: Cell | None
     rungs: tuple[Rung, ...]
     falls: tuple[Fall, ...]
+    live: tuple[Rung, ...] = ()
     refused: Fall | None = None
     not_offered: tuple[NotOffered, ...] = ()
     suggestion: str = ""
@@ -254,6 +257,7 @@ class Resolution:
                 "device": self.device, "arch": self.arch, "arrays": self.arrays, "profile": self.profile,
             },
             "chosen": self.cell.id if self.cell is not None else None,
+            "live": [r.cell.id for r in self.live],
             "rungs": [
                 {"cell": r.cell.id, "verdict": r.verdict, "reason": r.reason, "where": r.where, "bridged": r.bridged}
                 for r in self.rungs
@@ -271,18 +275,22 @@ class Resolution:
         place = f"{self.device}.{self.arch} with {self.arrays} arrays"
         if self.cell is None:
             return f"{asked} on {place}: {'refused' if self.refused is not None else 'nothing serves'}"
-        return f"{asked} on {place}: {self.cell.id}" + (" (bridged)" if self.bridged else "")
+        more = len(self.live) - 1
+        rest = f", and {more} more for other arguments" if more > 0 else ""
+        return f"{asked} on {place}: {self.cell.id}" + (" (bridged)" if self.bridged else "") + rest
 
     def __str__(self) -> str:
         lines = [f"{self.summary()}, profile {self.profile}"]
         marks = {YES: "->", NO: "no", UNKNOWN: "? ", BROKEN: "!!", NOT_TRIED: "  "}
         words = {UNKNOWN: "could not tell: ", BROKEN: "broken: ", NOT_TRIED: "not tried: "}
         for rung in self.rungs:
-            mark = marks[rung.verdict] if rung.verdict != YES or self.cell is rung.cell else "xx"
+            mark = marks[rung.verdict] if rung.verdict != YES or rung in self.live else "xx"
             bridged = " [bridged]" if rung.bridged else ""
             lines.append(f"  {mark} {rung.cell.id}{bridged}")
             where = f"  ({rung.where})" if rung.where else ""
             lines.append(f"       {words.get(rung.verdict, '')}{printable(rung.reason)}{where}")
+            if rung.cell.accepts and rung in self.live:
+                lines.append(f"       accepts {printable('; '.join(map(str, rung.cell.accepts)))}")
             if rung.cell.degraded:
                 lines.append(f"       degraded: {printable(rung.cell.degraded)}")
             if rung.hint:
@@ -378,12 +386,18 @@ def walk(
     component: bool = False,
     required: bool = False,
     bind: Callable[[Cell], Any] | None = None,
+    eager: bool = True,
+    arguments: Mapping[str, Any] | None = None,
 ) -> tuple[Resolution, Any]:
     """Resolve a request and give the resolution with the bound object (None without `bind`).
 
     `bind` turns a cell into an object or raises BindError, which makes the rung broken. `required` keeps
     the cells of exactly the requested variant (for `default`, of its chain). Never raises for a fall: a fall
     the profile forbids ends the walk with `refused` set.
+
+    `arguments` are those of a call by name: rungs that do not accept them are passed over. A rung whose conditions on
+    arguments cannot be judged is live, and the walk goes on to the first that takes every call. Where a call decides,
+    nothing is bound unless `eager`.
     """
     table = context.table
     if component:
@@ -403,28 +417,38 @@ def walk(
     ladder = [(cell, bridged) for cell, bridged in _ladder(context, cells, chain) if only in (None, cell.backend)]
     rungs: list[Rung] = []
     falls: list[Fall] = []
-    chosen: Rung | None = None
+    live: list[Rung] = []
+    is_settled = False
     refused: Fall | None = None
     bound: Any = None
     for cell, bridged in ladder:
-        if chosen is not None or refused is not None:
-            reason = "an earlier rung serves" if chosen is not None else "the walk ended before"
+        if is_settled or refused is not None:
+            reason = "an earlier rung serves" if is_settled else "the walk ended before"
             rungs.append(Rung(cell, NOT_TRIED, reason, bridged))
             continue
         verdict = context.judge(cell)
         rung = Rung(cell, verdict.answer, verdict.reason, bridged)
+        is_open = False
+        if rung.verdict == YES and cell.accepts:
+            is_open, why = _judge_arguments(cell, arguments)
+            if why:
+                rung = replace(rung, verdict=NO, reason=_UNFIT + why)
         if rung.verdict == YES:
-            cause = context.obstacle(cell) if bind is None or not is_installed(cell.impl) else ""
-            if bind is not None and not cause:
+            is_bound = bind is not None and (eager or not (is_open or live))
+            cause = context.obstacle(cell) if not is_bound or not is_installed(cell.impl) else ""
+            if bind is not None and is_bound and not cause:
                 try:
-                    bound = bind(cell)
+                    made = bind(cell)
+                    bound = bound if live else made
                     table.failures.pop(cell.impl, None)
                 except BindError as error:
                     cause = str(error)
                     table.failures[cell.impl] = cause
             if cause:
                 rung = replace(rung, verdict=BROKEN, reason=cause)
-        if rung.verdict == YES:
+        if live:
+            met = []  # what a call may fall on beyond the first rung that may serve is said when it does
+        elif rung.verdict == YES:
             met = list(_falls(context, variant, rung, rungs, more=len(ladder) > 1, unknown_variant=suggestion))
         elif rung.verdict == NO:
             met = []
@@ -437,7 +461,8 @@ def walk(
         falls += met
         refused = next((fall for fall in met if fall.level == "error"), None)
         if rung.verdict == YES and refused is None:
-            chosen = rung
+            live.append(rung)
+            is_settled = not is_open
     outcome = Resolution(
         request=request,
         variant=variant,
@@ -446,15 +471,31 @@ def walk(
         arch=context.arch,
         arrays=context.arrays,
         profile=context.profile.name,
-        cell=chosen.cell if chosen is not None else None,
+        cell=live[0].cell if live else None,
         rungs=tuple(rungs),
         falls=tuple(sorted(falls, key=lambda f: AXES.index(f.axis))),
+        live=tuple(live),
         refused=refused,
         not_offered=tuple(_not_offered(context, cells, chain)),
         suggestion=suggestion,
         only=only or "",
     )
-    return outcome, bound if chosen is not None else None
+    return outcome, bound if live else None
+
+
+def _judge_arguments(cell: Cell, arguments: Mapping[str, Any] | None) -> tuple[bool, str]:
+    """Say whether a call still decides about a cell, and why these arguments, where they are known, do not fit it."""
+    if arguments is None:
+        return True, ""
+    from rung.arguments import unfit
+
+    is_open = False
+    for condition in cell.accepts:
+        why = unfit(condition, arguments)
+        if why:
+            return False, why
+        is_open = is_open or why is None
+    return is_open, ""
 
 
 def _level(context: Context, rung: Rung) -> str:
@@ -495,5 +536,6 @@ def _falls(
     if cell.degraded:
         yield fall("degraded", cell.degraded)
     plain_cpu = (context.device, context.arrays) == (_CPU, "numpy")
-    if cell.is_reference and more and not (plain_cpu and all(r.verdict == NO for r in passed)):
+    nothing_else = all(r.verdict == NO and not r.reason.startswith(_UNFIT) for r in passed)
+    if cell.is_reference and more and not (plain_cpu and nothing_else):
         yield fall("reference", f"the {'factory' if cell.arch is None else 'numpy reference'} serves")

@@ -14,7 +14,21 @@ from _thread import allocate_lock
 from sys import intern
 
 from rung.diagnostics import Where
-from rung.entries import Arch, Backend, Cell, Device, Expression, Jit, Kind, Op, Pattern, Profile, Target, cell_id
+from rung.entries import (
+    Arch,
+    Backend,
+    Cell,
+    Condition,
+    Device,
+    Expression,
+    Jit,
+    Kind,
+    Op,
+    Pattern,
+    Profile,
+    Target,
+    cell_id,
+)
 from rung.plainjson import loads
 from rung.table import Table, Wanted, attributes_of
 
@@ -30,7 +44,7 @@ else:
 
 __all__ = ["FORMAT", "lines_of", "restore"]
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The version of the file form: a file of another one is not read."""
 _EACH: Final = ',"each":['
 _publish = allocate_lock()
@@ -88,6 +102,7 @@ def lines_of(table: Table, places: Mapping[str, tuple[int, str]]) -> Iterator[st
     yield from section("ops", table.ops, lambda op: [
         op.summary, op.signature, op.reference, where(op.where), op.cases,
         {dtype: dict(value) for dtype, value in op.tolerance.items()}, dict(op.variants),
+        op.differentiable, dict(op.dtypes), op.result_dtype,
     ])  # fmt: skip
     yield "]},"
     yield from section("kernels", table.kernels, cells)
@@ -142,9 +157,12 @@ def restore(lines: Sequence[str], units: Sequence[str], roots: frozenset[str]) -
         )
 
     def op(name: str, plain: Any) -> Op:
-        summary, signature, reference, place, cases, tolerance, variants = plain
+        summary, signature, reference, place, cases, tolerance, variants, differentiable, dtypes, result_dtype = plain
         chains = {variant: tuple(chain) for variant, chain in variants.items()}
-        return Op(name, summary, signature, reference, where(place), cases, tolerance, chains)
+        return Op(
+            name, summary, signature, reference, where(place), cases, tolerance, chains, tuple(differentiable), dtypes,
+            result_dtype,
+        )  # fmt: skip
 
     def profile(name: str, order: Sequence[str], fall: dict[str, str], only: str | None, replaced: Any) -> Profile:
         chains = {op: {v: tuple(chain) for v, chain in chains.items()} for op, chains in replaced.items()}
@@ -214,8 +232,9 @@ def _row(cell: Cell, where: list[int]) -> list[Any]:
     row = [
         cell.backend, cell.device, cell.arch, cell.variant, cell.arrays, cell.impl, cell.artifact, where,
         cell.needs, cell.exclude, cell.degraded, cell.hint, cell.workspace_bytes,
+        [[c.place, c.test, c.value] for c in cell.accepts],
     ]  # fmt: skip
-    while row[-1] is None or row[-1] in ("", ()):
+    while row[-1] is None or row[-1] in ("", (), []):
         row.pop()
     return row
 
@@ -223,15 +242,19 @@ def _row(cell: Cell, where: list[int]) -> list[Any]:
 def _cell(
     serves: str, files: Sequence[str], backend: str, device: str, arch: str | None, variant: str, arrays: str,
     impl: str, artifact: str | None, place: Sequence[int], needs: Sequence[str] = (), exclude: Sequence[str] = (),
-    degraded: str = "", hint: str = "", workspace_bytes: int | None = None,
+    degraded: str = "", hint: str = "", workspace_bytes: int | None = None, accepts: Sequence[Sequence[Any]] = (),
 ) -> Cell:  # fmt: skip
     # What many cells have in common is one object: a table of a hundred thousand cells is a third smaller for it.
     return Cell(
         cell_id(backend, serves, device, arch, variant), intern(backend), serves, intern(device),
         arch and intern(arch), intern(variant), intern(arrays), impl, artifact and intern(artifact),
         _where(files, *place), tuple(map(intern, needs)), tuple(map(intern, exclude)), degraded,
-        intern(hint), workspace_bytes,
+        intern(hint), workspace_bytes, tuple(_condition(*plain) for plain in accepts),
     )  # fmt: skip
+
+
+def _condition(place: str, test: str, value: Any) -> Condition:
+    return Condition(intern(place), intern(test), tuple(value) if isinstance(value, list) else value)
 
 
 def _where(files: Sequence[str], file: int, line: int, column: int, end_line: int, end_column: int) -> Where:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rung.cli.common import common_flags, facts_flag, facts_of, table_flags, table_of, write, write_json
-from rung.diagnostics import RungError, warn
+from rung.diagnostics import RungError, did_you_mean, warn
 from rung.entries import ARRAYS
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
+    from rung.entries import Op
     from rung.platform import Platform
 
 __all__ = ["add", "platform_flags", "platform_of", "run"]
@@ -30,6 +32,9 @@ def add(commands: Any) -> None:
     command.add_argument("--variant", default="default", help="the requested variant")
     command.add_argument("--set", metavar="PRED=ANSWER", action="append", default=[], dest="settled",
                          help="take a predicate as answered: yes, no or unknown; repeatable")  # fmt: skip
+    command.add_argument("--arg", metavar="NAME=EXAMPLE", action="append", default=[], dest="examples",
+                         help="an argument of the call, such as q=bfloat16[2,8,128,64], mask=none, causal=true; "
+                         "repeatable")  # fmt: skip
     command.add_argument("--bind", action="store_true", help="also import implementations until one binds")
     platform_flags(command)
     table_flags(command)
@@ -68,6 +73,22 @@ def platform_of(arguments: argparse.Namespace) -> Platform:
     )
 
 
+def _examples(op: Op, written: Sequence[str]) -> dict[str, Any] | None:
+    """Read the arguments given as examples; None where there are none. Raise RungError for what is none."""
+    from rung.arguments import example, parameters
+
+    legal = {parameter.name for parameter in parameters(op.signature)}
+    found: dict[str, Any] = {}
+    for text in written:
+        name, equals, value = text.partition("=")
+        if not equals or name in found:
+            raise RungError(f"--arg {text}: write NAME=EXAMPLE, once for each argument")
+        if name not in legal:
+            raise RungError(f"--arg {text}: {op.name} has no argument `{name}`: {did_you_mean(name, legal)}")
+        found[name] = example(value)
+    return found or None
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Explain, and give 0 when something serves."""
     platform = platform_of(arguments)
@@ -77,8 +98,15 @@ def run(arguments: argparse.Namespace) -> int:
         name, _, answer = setting.partition("=")
         settled[name] = answer
     is_kind = arguments.op in table.kinds and arguments.op not in table.ops
-    ask = platform.resolve_component if is_kind else platform.explain
-    outcome = ask(arguments.op, arguments.variant, bind=arguments.bind, settled=settled)
+    if is_kind:
+        if arguments.examples:
+            raise RungError(f"--arg is for ops, and `{arguments.op}` is a component kind")
+        outcome = platform.resolve_component(arguments.op, arguments.variant, bind=arguments.bind, settled=settled)
+    else:
+        outcome = platform.explain(
+            arguments.op, arguments.variant, bind=arguments.bind, settled=settled,
+            arguments=_examples(platform.table.op(arguments.op), arguments.examples),
+        )  # fmt: skip
     if arguments.format == "json":
         write_json(arguments, outcome.as_dict())
     else:

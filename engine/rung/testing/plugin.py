@@ -119,7 +119,7 @@ class Parity(pytest.Collector):
     def collect(self) -> Iterator[ParityItem]:
         """Give a test for each comparison that can be made."""
         for check in self.checks:
-            yield ParityItem.from_parent(self, name=check.id, check=check)
+            yield ParityItem.from_parent(self, name=check.id, nodeid=f"{self.nodeid}::{check.id}", check=check)
 
 
 class Disagreement(Exception):
@@ -161,6 +161,6 @@ class ParityItem(pytest.Item):
         return report(excinfo.value.outcome, more, str(self.check.cell.where))
 
     def reportinfo(self) -> tuple[str | os.PathLike[str], int | None, str]:
-        """Give the place in the manifest that declares the cell."""
+        """Give the place in the manifest that declares the cell, and the headline of a failure."""
         where = self.check.cell.where
-        return where.path, where.line - 1, self.name
+        return where.path, where.line - 1, self.name.replace("[", " [")

@@ -20,11 +20,10 @@ __all__ = ["report"]
 
 def report(outcome: Outcome, more: Sequence[str] = (), place: str = "") -> str:
     """Give the lines for an outcome that failed; `more` are flags that name its manifests, `place` is its own."""
-    lines = [f"{outcome.cell} {outcome.label}".rstrip(), f"  {outcome.detail}"]
+    about = f"{outcome.cell} {outcome.label}".rstrip()
+    lines = [outcome.detail, f"  cell: {about}" + (f", declared at {place}" if place else "")]
     if outcome.arguments:
-        lines.append(f"  case {outcome.case}: {outcome.arguments}")
-    if place:
-        lines.append(f"  declared at {place}")
+        lines.append(f"  arguments: {outcome.arguments}")
     if not outcome.cell.startswith("local/"):
         lines.append(f"  again: {again(outcome, more)}")
     return "\n".join(map(printable, lines))
