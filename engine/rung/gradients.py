@@ -10,9 +10,9 @@ gradient of L(x) = sum(w * r(x)) is differentiated element by element, in float6
     G    = (16 R(h/2) - R(h)) / 15                     once more, error O(h^6)
 
 with h = max(1, |x|) / 2^8, and where that is not good enough 2^12 and 2^16. The bound of G's error is
-|R(h/2) - R(h)|, what the last but one extrapolation changed, and 8 u S / (h/4) for rounding, where u = 2^-52 and S is
-sum(|w r|) over those results that the element moves: the others cancel exactly. Of the three steps the first whose
-bound is below 1e-9 of max(|G|, S) serves, else the one with the least bound.
+|R(h/2) - R(h)|, what the last but one extrapolation changed, and 8 u S / (h/4) for rounding, where u = 2^-52 and
+S = sum(|w r|). Of the three steps the first whose bound is below 1e-9 of max(|G|, S) serves, else the one with the
+least bound.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def numeric_gradient(
     gradient, bound = np.zeros(moved.shape), np.full(moved.shape, math.inf)
 
     def slope(index: tuple[int, ...], step: float) -> tuple[float, float]:
-        """Give the central difference, and the sum of what took part in it."""
+        """Give the central difference, and sum(|w r|)."""
         middle = moved[index]
         moved[index] = right = middle + step
         above = function(moved)
@@ -74,7 +74,8 @@ def numeric_gradient(
         for weight, high, low in zip(weights, above, below, strict=True):
             moves = ~((high == low) | (np.isnan(high) & np.isnan(low)))
             rise += float(np.sum(weight[moves] * (high[moves] - low[moves])))
-            size += float(np.sum(np.abs(weight[moves]) * np.maximum(np.abs(high[moves]), np.abs(low[moves]))))
+            finite = np.isfinite(high) & np.isfinite(low)
+            size += float(np.sum(np.abs(weight[finite]) * np.maximum(np.abs(high[finite]), np.abs(low[finite]))))
         return rise / float(right - left), size
 
     with np.errstate(all="ignore"):
