@@ -92,8 +92,11 @@ def arguments(
         scale = draw(strategies.sampled_from([*scales]))
         for name, value in values.items():
             if library_of(value) == "numpy" and value.dtype.kind == "f" and name not in record.dtypes:
-                put = strategies.tuples(strategies.integers(0, value.size - 1), strategies.sampled_from([*special]))
-                chosen = draw(strategies.none() | put) if special and value.size else None
+                chosen = None
+                if special and value.size:
+                    place_of = strategies.integers(0, value.size - 1)
+                    put = strategies.tuples(place_of, strategies.sampled_from([*special]))
+                    chosen = draw(strategies.none() | put)
                 values[name] = _varied(value, scale, chosen)
         made = given(rebuilt(call, values))
         if layouts:
