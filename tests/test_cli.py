@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from calling import CODE, GOOD, rung
+from outside import FILES, manifest
+from rung.cli.bar import line
 from rung.facts import Facts
 
 if TYPE_CHECKING:
@@ -344,7 +346,93 @@ class TestParity:
         assert code == 1
         assert "element [" in out
 
-    @pytest.mark.parametrize("flags", [["--op", "nope"], ["--backend", "nope"]])
+    @pytest.fixture
+    def outside(self, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+        files = {
+            "m/acme.yaml": manifest("sign"),
+            "pyproject.toml": '[tool.rung]\nmanifests = ["m"]\nallow = ["acme"]\n',
+        }
+        monkeypatch.chdir(write({**files, **FILES}))
+
+    ONE = ("parity", "--backend", "acme", "--dtype", "float32", "--what", "result")
+
+    @pytest.mark.usefixtures("outside")
+    def test_the_text_says_what_failed_where_and_how_to_run_it_again(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code, out, err = rung(capsys, *self.ONE)
+        head, line, row, empty, about, case, again = out.splitlines()
+        assert code == 1
+        assert head.split("  ")[0] == "cell"
+        assert set(line) == {"-", " "}
+        assert row.startswith("acme/norm@cpu.torch#sign  float32  failed  5 ")
+        assert "case 1: element [1, 2] is " in row
+        assert (empty, about) == ("", "acme/norm@cpu.torch#sign float32")
+        assert case == "  case 1: x=float32[3, 7]"
+        flags = "--cell 'acme/norm@cpu.torch#sign' --dtype float32 --what result --case 1"
+        assert again == f"  again: rung parity {flags}"
+        assert err == "0 passed, 1 failed, 0 skipped\n"
+
+    @pytest.mark.usefixtures("outside")
+    def test_markdown_json_and_junit_have_the_same(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        _, out, _ = rung(capsys, *self.ONE, "--format", "markdown")
+        assert out.startswith("| cell | dtype | status | cases | largest difference | ulp | detail |\n| --- |")
+        assert "    again: rung parity --cell " in out
+        _, out, _ = rung(capsys, *self.ONE, "--format", "json")
+        (outcome,) = json.loads(out)["outcomes"]
+        assert outcome.pop("seconds") >= 0
+        assert outcome.pop("detail").startswith("case 1: element [1, 2] is ")
+        assert outcome.pop("worst") > 0
+        assert outcome.pop("ulp") > 1e6
+        assert outcome == {
+            "cell": "acme/norm@cpu.torch#sign", "op": "norm", "dtype": "float32", "status": "failed", "cases": 5,
+            "what": "result", "not_accepted": 0, "left_out": 0, "failures": 2, "case": 1, "seed": 0,
+            "arguments": "x=float32[3, 7]", "index": [1, 2],
+        }  # fmt: skip
+        file = tmp_path / "report.xml"
+        assert rung(capsys, *self.ONE, "--format", "junit", "--output", file)[:2] == (1, "")
+        assert '<testcase classname="acme.norm" name="acme/norm@cpu.torch#sign[float32]" time="' in file.read_text()
+
+    def test_what_is_not_finite_is_null_in_json(self, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+        root = write({"m/acme.yaml": GOOD, "acme/__init__.py": "",
+                      "acme/kernels.py": "def step(sample, *_):\n    return sample[:0]\n"})  # fmt: skip
+        flags = ("--manifests", root / "m", "--allow", "acme", "--root", root, "--backend", "acme", "--format", "json")
+        code, out, _ = rung(capsys, "parity", *flags)
+        assert code == 1
+        assert json.loads(out, parse_constant=pytest.fail)["outcomes"][0]["worst"] is None
+
+    def test_one_case_that_there_is_not(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code, _, err = rung(capsys, "parity", "--op", "flow_match_step", "--dtype", "float32", "--case", "99")
+        assert code == 0
+        assert "warning: nothing was compared: there is no case 99: the op gives 47 in float32" in err
+
+    @pytest.mark.usefixtures("outside")
+    def test_at_a_terminal_a_bar_says_how_far_it_is(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        monkeypatch.setenv("COLUMNS", "100")
+        _, out, err = rung(capsys, "parity", "--backend", "acme")
+        assert "\r\x1b[K[#####...............] 1/4 acme/norm@cpu.torch#sign[float32]\r" in err
+        assert err.endswith("\r\x1b[K0 passed, 4 failed, 0 skipped\n")
+        assert "\x1b" not in out
+
+    @pytest.mark.parametrize(
+        ("step", "columns", "shown"),
+        [
+            pytest.param((0, 4, "a"), 40, "[....................] 0/4 a", id="first"),
+            pytest.param((4, 4, "a"), 40, "[####################] 4/4 a", id="last"),
+            pytest.param((0, 0, "a"), 40, "[....................] 0/0 a", id="none"),
+            pytest.param((1, 3, "a" * 40), 37, "[######..............] 1/3 aaaaaaa...", id="long"),
+            pytest.param((1, 3, "a\n"), 8, "[######.", id="narrow"),
+        ],
+    )
+    def test_the_bar_keeps_to_its_line(self, step: tuple[int, int, str], columns: int, shown: str) -> None:
+        assert line(*step, columns) == shown
+
+    @pytest.mark.parametrize(
+        "flags",
+        [["--op", "nope"], ["--backend", "nope"], ["--dtype", "float12"], ["--cell", "nope"], ["--case", "-1"]],
+        ids=lambda flags: flags[0],
+    )
     def test_usage(self, capsys: pytest.CaptureFixture[str], flags: list[Any]) -> None:
         assert rung(capsys, "parity", *flags)[0] == 2
 

@@ -1,40 +1,71 @@
 """The parity oracle: every usable cell against the op's reference, within the op's tolerance, its arguments unchanged.
 
-Owns the comparison and its wording. Cases come from the op, tolerances from its manifest; nothing is tuned here.
+Owns which cells are compared on which cases, and what came of it. Cases come from the op, tolerances from its manifest;
+nothing is tuned here. How far is too far is `rung.compare`'s, gradients are `rung.gradients`'.
 """
 
 from __future__ import annotations
 
-import math
+import shlex
 from copy import deepcopy
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
 
+from rung.arguments import refusal
 from rung.bind import bind
-from rung.bridge import library_of, to_numpy, to_torch
+from rung.calls import changed, converted, lacking, named, rebuilt, result_dtype, shown
+from rung.compare import DTYPES, Comparison, compare
 from rung.diagnostics import BindError, did_you_mean
+from rung.gradients import MOST, arguments_of, compare_gradients
 from rung.load import default_table
 from rung.matrix import availability, contexts
 from rung.platform import live_facts_of
 from rung.predicates import YES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import numpy as np
-
+    from rung.calls import Call
     from rung.entries import Cell, Op
     from rung.facts import Facts
     from rung.table import Table
 
-__all__ = ["Outcome", "parity"]
+__all__ = [
+    "FAILED",
+    "GRADIENT",
+    "PASSED",
+    "RESULT",
+    "SKIPPED",
+    "WHAT",
+    "Check",
+    "Outcome",
+    "again",
+    "checks",
+    "of_cell",
+    "outcomes",
+    "parity",
+]
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+RESULT, GRADIENT = "result", "gradient"
+WHAT: Final = (RESULT, GRADIENT)
+"""What of a kernel is compared."""
+_PRECISE: Final = ("float64", "float32")
+"""In which dtype gradients are compared: the first that the op has a tolerance for and the cell accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What comparing one cell in one dtype gave. `worst` is the largest absolute difference seen."""
+    """What comparing one cell in one dtype gave.
+
+    `dtype` is "" for what is true of a cell in every dtype. `cases` were compared; `not_accepted` are those that the
+    cell does not accept or its arrays cannot hold, and `left_out` those whose gradients take too long to differentiate.
+    `worst` and `ulp` are the largest difference seen, and the largest in units in the last place. Where it failed,
+    `failures` counts the cases that did, `case` is the number of the first one, from 0 for this `seed`, `arguments`
+    are what the kernel was given there, `index` is the place of the worst element, and `detail` says what is wrong.
+    """
 
     cell: str
     op: str
@@ -43,162 +74,363 @@ class Outcome:
     cases: int = 0
     worst: float = 0.0
     detail: str = ""
+    what: str = RESULT
+    ulp: float = 0.0
+    not_accepted: int = 0
+    left_out: int = 0
+    failures: int = 0
+    case: int | None = None
+    seed: int = 0
+    arguments: str = ""
+    index: tuple[int, ...] | None = None
+    seconds: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """What was compared: a dtype, and whether it was the gradient."""
+        return self.dtype if self.what == RESULT else f"{self.dtype} {self.what}".strip()
+
+    @property
+    def of(self) -> int:
+        """How many cases there were."""
+        return self.cases + self.not_accepted + self.left_out
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One comparison that can be made: a cell's results in a dtype, or its gradients.
+
+    `dtypes` are those in which it is made, the first in which the cell accepts a case. `obstacle` says why the cell
+    cannot be compared at all. `case` is the number of the one case that is compared, None for all.
+    """
+
+    op: Op
+    cell: Cell
+    what: str
+    dtypes: tuple[str, ...]
+    place: str
+    roots: frozenset[str]
+    seed: int = 0
+    case: int | None = None
+    obstacle: str = ""
+
+    @property
+    def id(self) -> str:
+        """The cell's id with the dtype in brackets, or `gradient`."""
+        inner = GRADIENT if self.what == GRADIENT else next(iter(self.dtypes), "")
+        return f"{self.cell.id}[{inner}]" if inner else self.cell.id
+
+    @property
+    def reason(self) -> str:
+        """Why this comparison cannot be made, as far as that is known before a case is; "" when it can."""
+        if self.obstacle:
+            return self.obstacle
+        held = [lacking(self.cell.arrays, self.cell.device, dtype) for dtype in self.dtypes]
+        return held[0] if all(held) else ""
+
+    def run(self) -> Outcome:
+        """Compare, and give the outcome. Raise nothing for what a kernel or a reference does."""
+        start = perf_counter()
+        outcome = self._run()
+        return replace(outcome, seed=self.seed, what=self.what, seconds=perf_counter() - start)
+
+    def _run(self) -> Outcome:
+        cell, op = self.cell, self.op
+        if self.obstacle:
+            return Outcome(cell.id, op.name, "", SKIPPED, detail=self.obstacle)
+        if self.reason:
+            return Outcome(cell.id, op.name, self.dtypes[0], SKIPPED, detail=self.reason)
+        assert op.cases is not None
+        try:
+            reference, cases, kernel = (bind(path, self.roots) for path in (op.reference, op.cases, cell.impl))
+        except BindError as error:
+            return Outcome(cell.id, op.name, "", FAILED, detail=f"broken: {error}")
+        outcome: Outcome | None = None
+        for dtype in self.dtypes:
+            if not lacking(cell.arrays, cell.device, dtype):
+                found = self._compare(dtype, reference, cases, kernel)
+                outcome = found if outcome is None or found.status != SKIPPED else outcome
+                if found.status != SKIPPED:
+                    break
+        assert outcome is not None
+        return outcome
+
+    def _compare(
+        self, dtype: str, reference: Callable[..., Any], cases: Callable[..., Any], kernel: Callable[..., Any]
+    ) -> Outcome:
+        """Compare every case that is to be and can be, and count the others."""
+        import numpy as np
+
+        tally = _Tally()
+        number = -1
+        try:
+            for number, call in enumerate(cases(dtype, np.random.default_rng(self.seed))):
+                if self.case is None or self.case == number:
+                    one = self._gradient if self.what == GRADIENT else self._result
+                    try:
+                        one(tally, number, call, dtype, reference, kernel)
+                    except Exception as error:
+                        tally.fail(number, f"cannot be given to the cell: {_raised(error)}")
+                if self.case == number:
+                    break
+        except Exception as error:
+            tally.fail(number + 1, f"the op's cases raised {_raised(error)}")
+        if self.case is not None and number < self.case:
+            tally.refuse(f"there is no case {self.case}: the op gives {number + 1} in {dtype}", count=0)
+        return tally.outcome(Outcome(self.cell.id, self.op.name, dtype, SKIPPED))
+
+    def _result(
+        self,
+        tally: _Tally,
+        number: int,
+        call: Call,
+        dtype: str,
+        reference: Callable[..., Any],
+        kernel: Callable[..., Any],
+    ) -> None:
+        wanted = result_dtype(self.op, call, dtype)
+        reason = lacking(self.cell.arrays, self.cell.device, wanted)
+        given = converted(self.op, call, self.cell.arrays, self.place, dtype)
+        reason = reason or refusal(self.op, self.cell, *given)
+        if reason:
+            tally.refuse(reason)
+            return
+        arguments = shown(self.op, given)
+        try:
+            expected = reference(*call[0], **call[1])
+        except Exception as error:
+            tally.fail(number, f"the reference raised {_raised(error)}", arguments)
+            return
+        before = deepcopy(named(self.op, given))
+        try:
+            made = kernel(*given[0], **given[1])
+        except Exception as error:
+            tally.fail(number, f"raised {_raised(error)}", arguments)
+            return
+        spoilt = changed(before, named(self.op, given))
+        found = compare(made, expected, wanted, self.op.tolerance[dtype])
+        if spoilt:
+            found = Comparison(found.difference, found.ulp, f"argument `{spoilt}` was changed")
+        tally.count(number, found, arguments)
+
+    def _gradient(
+        self,
+        tally: _Tally,
+        number: int,
+        call: Call,
+        dtype: str,
+        reference: Callable[..., Any],
+        kernel: Callable[..., Any],
+    ) -> None:
+        names = arguments_of(self.op, call)
+        values = named(self.op, call)
+        if not 0 < sum(values[name].size for name in names) <= MOST or result_dtype(self.op, call, dtype) != dtype:
+            tally.left_out += 1
+            return
+        given = converted(self.op, call, self.cell.arrays, self.place, dtype)
+        tensors = named(self.op, given)
+        leaves = {name: tensors[name].detach().requires_grad_() for name in names}
+        given = rebuilt(given, tensors | leaves)
+        reason = refusal(self.op, self.cell, *given)
+        if reason:
+            tally.refuse(reason)
+            return
+        arguments = shown(self.op, given)
+        try:
+            import torch
+
+            with torch.enable_grad():
+                made = kernel(*given[0], **given[1])
+                found = compare_gradients(self.op, call, dtype, made, leaves, reference, (self.seed, number))
+        except Exception as error:
+            tally.fail(number, f"raised {_raised(error)}", arguments)
+            return
+        tally.count(number, found, arguments)
+
+
+class _Tally:
+    """What comparing case after case has given so far."""
+
+    def __init__(self) -> None:
+        self.cases = self.not_accepted = self.left_out = self.failures = 0
+        self.difference = self.ulp = 0.0
+        self.reason = self.fault = self.arguments = ""
+        self.case: int | None = None
+        self.index: tuple[int, ...] | None = None
+
+    def refuse(self, reason: str, count: int = 1) -> None:
+        """Count a case that the cell does not accept."""
+        self.not_accepted += count
+        self.reason = self.reason or reason
+
+    def fail(self, number: int, fault: str, arguments: str = "") -> None:
+        """Count a case that could not be compared, through no merit of the kernel."""
+        self.count(number, Comparison(fault=fault), arguments)
+
+    def count(self, number: int, found: Comparison, arguments: str) -> None:
+        """Count a case that was compared, and remember the first that failed."""
+        self.cases += 1
+        self.difference, self.ulp = max(self.difference, found.difference), max(self.ulp, found.ulp)
+        self.failures += bool(found.fault)
+        if found.fault and self.case is None:
+            self.case, self.fault, self.arguments, self.index = number, found.fault, arguments, found.index
+
+    def outcome(self, about: Outcome) -> Outcome:
+        """Give the outcome of all cases."""
+        status, detail = PASSED, f"{self.not_accepted} not accepted: {self.reason}" if self.not_accepted else ""
+        if self.failures:
+            status, detail = FAILED, f"case {self.case}: {self.fault}"
+            if self.cases > 1:
+                detail += f" ({self.failures} of {self.cases} cases failed)"
+        elif not self.cases:
+            status, detail = SKIPPED, self.reason
+            if self.not_accepted:
+                detail = f"accepts none of {self.not_accepted} cases: {self.reason}"
+            elif self.left_out:
+                detail = f"every case has none or more than {MOST} elements to differentiate"
+            detail = detail or "the op gives no case for this dtype"
+        return replace(
+            about, status=status, cases=self.cases, worst=self.difference, detail=detail, ulp=self.ulp,
+            not_accepted=self.not_accepted, left_out=self.left_out, failures=self.failures, case=self.case,
+            arguments=self.arguments, index=self.index,
+        )  # fmt: skip
+
+
+def _raised(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def again(outcome: Outcome, more: Sequence[str] = ()) -> str:
+    """Give the command that repeats the case that failed; `more` are flags that say where its manifests are."""
+    words = ["rung", "parity", *more, "--cell", outcome.cell]
+    words += ["--dtype", outcome.dtype, "--what", outcome.what] if outcome.dtype else []
+    words += ["--case", str(outcome.case)] if outcome.case is not None else []
+    return shlex.join([*words, *(["--seed", str(outcome.seed)] if outcome.seed else [])])
+
+
+def checks(
+    *,
+    backend: str | Sequence[str] | None = None,
+    op: str | Sequence[str] | None = None,
+    cell: str | None = None,
+    variant: str | None = None,
+    dtype: str | None = None,
+    what: str | None = None,
+    case: int | None = None,
+    seed: int = 0,
+    table: Table | None = None,
+    facts: Facts | None = None,
+) -> Iterator[Check]:
+    """Give the comparisons that can be made: for each cell one per dtype the op has a tolerance for, and the gradients.
+
+    They are those of the named backends, ops, variant, dtype and of `result` or `gradient`, and of cells whose id is
+    `cell` or matches it as a glob. Cells that are not usable here are among them, with the obstacle. The order is the
+    table's. Raise UnknownOp, and KeyError for a backend, a cell, a variant or a dtype that there is not.
+    """
+    table = table or default_table()
+    facts = facts or live_facts_of(table)
+    backends, ops = _listed(backend), _listed(op)
+    for name in ops or ():
+        table.op(name)
+    for name in backends or ():
+        _known("backend", name, table.backends)
+    _known("dtype", dtype, DTYPES)
+    wanted = [
+        entry
+        for name, cells in table.kernels.items()
+        for entry in (cells if ops is None or name in ops else ())
+        if not entry.is_reference and (backends is None or entry.backend in backends)
+    ]
+    _known("variant", variant, dict.fromkeys(entry.variant for entry in wanted))
+    wanted = [entry for entry in wanted if variant in (None, entry.variant)]
+    if cell is not None:
+        ids = {entry.id for entry in wanted}
+        wanted = [entry for entry in wanted if entry.id == cell or fnmatchcase(entry.id, cell)]
+        if not wanted:
+            raise KeyError(f"no cell is called `{cell}`: {did_you_mean(cell, ids)}")
+    here = {name: contexts(table, facts, name) for name in dict.fromkeys(entry.device for entry in wanted)}
+    for entry in wanted:
+        verdict = availability(entry, here[entry.device])
+        obstacle = "" if verdict.answer == YES else verdict.reason
+        yield from of_cell(
+            table.ops[entry.serves], entry, table, obstacle=obstacle, dtype=dtype, what=what, case=case, seed=seed
+        )
+
+
+def of_cell(
+    op: Op,
+    cell: Cell,
+    table: Table,
+    *,
+    obstacle: str = "",
+    dtype: str | None = None,
+    what: str | None = None,
+    case: int | None = None,
+    seed: int = 0,
+) -> Iterator[Check]:
+    """Give the comparisons that can be made of one cell, which need not be in the table."""
+    if op.cases is None:
+        obstacle = "the op declares no cases"
+    elif not op.tolerance:
+        obstacle = "the op declares no tolerance"
+    whole = Check(op, cell, RESULT, (), table.devices[cell.device].torch, table.roots, seed, case, obstacle)
+    if op.cases is None or not op.tolerance:
+        yield whole
+        return
+    for name in op.tolerance if what in (None, RESULT) else ():
+        if dtype in (None, name):
+            yield replace(whole, dtypes=(name,))
+    precise = tuple(name for name in _PRECISE if name in op.tolerance and dtype in (None, name))
+    if what in (None, GRADIENT) and op.differentiable and cell.arrays == "torch" and precise:
+        yield replace(whole, what=GRADIENT, dtypes=precise)
+
+
+def _listed(names: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    return (names,) if isinstance(names, str) else tuple(names) if names else None
+
+
+def _known(kind: str, name: str | None, legal: Iterable[str]) -> None:
+    if name is not None and name not in legal:
+        raise KeyError(f"unknown {kind} `{name}`: {did_you_mean(name, legal)}")
+
+
+def outcomes(made: Iterable[Check], watch: Callable[[int, Check], None] | None = None) -> Iterator[Outcome]:
+    """Run comparisons, and say what is true of a cell in every dtype once.
+
+    `watch` is called before each with the number of those before it.
+    """
+    whole: set[str] = set()
+    for number, check in enumerate(made):
+        if watch is not None:
+            watch(number, check)
+        if check.cell.id not in whole:
+            outcome = check.run()
+            if not outcome.dtype:
+                whole.add(check.cell.id)
+            yield outcome
 
 
 def parity(
     *,
-    backend: str | None = None,
-    op: str | None = None,
+    backend: str | Sequence[str] | None = None,
+    op: str | Sequence[str] | None = None,
+    cell: str | None = None,
+    variant: str | None = None,
+    dtype: str | None = None,
+    what: str | None = None,
+    case: int | None = None,
     seed: int = 0,
     table: Table | None = None,
     facts: Facts | None = None,
 ) -> Iterator[Outcome]:
-    """Compare the cells of a backend, of an op, or all, in every dtype the op has a tolerance for.
+    """Compare cells with their references: all, or those that `checks` gives for the same arguments.
 
-    Cells that are not usable here are skipped with the reason. Raise UnknownOp, or KeyError for a backend.
+    Cells that are not usable here are skipped with the reason, and so are dtypes in which a cell accepts no case.
+    Raise as `checks` does.
     """
-    table = table or default_table()
-    facts = facts or live_facts_of(table)
-    if op is not None:
-        table.op(op)
-    if backend is not None and backend not in table.backends:
-        raise KeyError(f"unknown backend `{backend}`: {did_you_mean(backend, table.backends)}")
-    here = {name: contexts(table, facts, name) for name in table.devices}
-    for name, cells in table.kernels.items():
-        if op is not None and name != op:
-            continue
-        for cell in cells:
-            if cell.is_reference or (backend is not None and cell.backend != backend):
-                continue
-            verdict = availability(cell, here[cell.device])
-            if verdict.answer != YES:
-                yield Outcome(cell.id, name, "", SKIPPED, detail=verdict.reason)
-                continue
-            yield from _cell(table.ops[name], cell, table, seed)
-
-
-def _cell(op: Op, cell: Cell, table: Table, seed: int) -> Iterator[Outcome]:
-    if op.cases is None:
-        yield Outcome(cell.id, op.name, "", SKIPPED, detail="the op declares no cases")
-        return
-    try:
-        reference, cases, kernel = (bind(path, table.roots) for path in (op.reference, op.cases, cell.impl))
-    except BindError as error:
-        yield Outcome(cell.id, op.name, "", FAILED, detail=f"broken: {error}")
-        return
-    for dtype, tolerance in op.tolerance.items():
-        place = table.devices[cell.device].torch
-        yield _compare_dtype(op, cell, place, dtype, tolerance, reference, cases, kernel, seed)
-
-
-def _compare_dtype(
-    op: Op,
-    cell: Cell,
-    place: str,
-    dtype: str,
-    tolerance: Any,
-    reference: Callable[..., Any],
-    cases: Callable[..., Any],
-    kernel: Callable[..., Any],
-    seed: int,
-) -> Outcome:
-    import numpy as np
-
-    def outcome(status: str, count: int, worst: float, detail: str = "") -> Outcome:
-        return Outcome(cell.id, op.name, dtype, status, count, worst, detail)
-
-    if cell.arrays == "numpy" and dtype == "bfloat16":
-        return outcome(SKIPPED, 0, 0.0, "numpy has no bfloat16")
-    if cell.device == "mps" and dtype == "float64":
-        return outcome(SKIPPED, 0, 0.0, "mps has no float64")
-    count, worst = 0, 0.0
-    for args, kwargs in cases(dtype, np.random.default_rng(seed)):
-        expected = reference(*args, **kwargs)
-        given = [_given(value, cell.arrays, place, dtype) for value in args]
-        named = {key: _given(value, cell.arrays, place, dtype) for key, value in kwargs.items()}
-        before = deepcopy((given, named))
-        try:
-            made = kernel(*given, **named)
-        except Exception as error:
-            return outcome(FAILED, count, worst, f"case {count} raised {type(error).__name__}: {error}")
-        changed = _changed(before, (given, named))
-        if changed:
-            return outcome(FAILED, count, worst, f"case {count}: argument {changed} was changed")
-        difference, fault = _compare(made, expected, dtype, tolerance)
-        worst = max(worst, difference)
-        if fault:
-            return outcome(FAILED, count, worst, f"case {count}: {fault}")
-        count += 1
-    return outcome(PASSED, count, worst) if count else outcome(SKIPPED, 0, 0.0, "the op gives no case for this dtype")
-
-
-def _given(value: Any, arrays: str, place: str, dtype: str) -> Any:
-    """Give an argument in the cell's array library, on torch's device `place` and in the dtype compared."""
-    if library_of(value) != "numpy" or arrays == "numpy":
-        return value
-    import torch
-
-    tensor = to_torch(value, place)
-    return tensor.to(getattr(torch, dtype)) if tensor.is_floating_point() else tensor
-
-
-def _changed(before: tuple[list[Any], dict[str, Any]], after: tuple[list[Any], dict[str, Any]]) -> str:
-    """Name the first argument that a call changed, "" when it left all as they were."""
-    for position, (old, new) in enumerate(zip(before[0], after[0], strict=True)):
-        if not _same(old, new):
-            return str(position)
-    return next((f"`{key}`" for key, old in before[1].items() if not _same(old, after[1][key])), "")
-
-
-def _same(old: Any, new: Any) -> bool:
-    """Say whether two values are equal bit for bit."""
-    if isinstance(old, tuple | list):
-        return len(old) == len(new) and all(map(_same, old, new))
-    library = library_of(old)
-    if library is None:
-        return True  # numbers, texts and flags cannot change
-    mine, theirs = (value if library == "numpy" else to_numpy(value.detach()) for value in (old, new))
-    return bool(mine.shape == theirs.shape and mine.dtype == theirs.dtype and mine.tobytes() == theirs.tobytes())
-
-
-def _compare(made: Any, expected: Any, dtype: str, tolerance: Any) -> tuple[float, str]:
-    """Compare results, tuples member by member; give the largest difference and the first fault."""
-    if isinstance(expected, tuple):
-        if not isinstance(made, tuple) or len(made) != len(expected):
-            return math.inf, f"{len(expected)} results expected, got {type(made).__name__}"
-        worst = 0.0
-        for position, (mine, theirs) in enumerate(zip(made, expected, strict=True)):
-            difference, fault = _compare(mine, theirs, dtype, tolerance)
-            worst = max(worst, difference)
-            if fault:
-                return worst, f"result {position}: {fault}"
-        return worst, ""
-    library = library_of(made)
-    if library is None:
-        return math.inf, f"an array expected, got {type(made).__name__}"
-    shown = str(made.dtype).removeprefix("torch.")
-    if shown != dtype:
-        return math.inf, f"dtype {shown}, expected {dtype}"
-    return _compare_arrays(made if library == "numpy" else to_numpy(made.detach()), expected, tolerance)
-
-
-def _compare_arrays(made: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], tolerance: Any) -> tuple[float, str]:
-    import numpy as np
-
-    if made.shape != expected.shape:
-        return math.inf, f"shape {made.shape}, expected {expected.shape}"
-    mine, theirs = made.astype(np.float64), expected.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        difference = np.where((mine == theirs) | (np.isnan(mine) & np.isnan(theirs)), 0.0, np.abs(mine - theirs))
-        difference = np.where(np.isnan(difference), math.inf, difference)
-        allowed = tolerance.get("atol", 0.0) + tolerance.get("rtol", 0.0) * np.abs(np.nan_to_num(theirs))
-        excess = difference - allowed
-    worst = float(difference.max(initial=0.0))
-    if not (excess > 0).any():
-        return worst, ""
-    index = np.unravel_index(int(np.argmax(excess)), excess.shape)
-    at = ", ".join(str(int(i)) for i in index)
-    limit = "exactly equal" if not tolerance else f"within {allowed[index]:.3g}"
-    return worst, f"element [{at}] is {mine[index]!r}, reference {theirs[index]!r}, not {limit}".replace(
-        "np.float64", ""
-    )
+    return outcomes(
+        checks(
+            backend=backend, op=op, cell=cell, variant=variant, dtype=dtype, what=what, case=case, seed=seed,
+            table=table, facts=facts,
+        )
+    )  # fmt: skip
