@@ -573,7 +573,7 @@ class TestLocalRows:
         assert problem.code == "RG401"
         whole = self.judge(self.row(**taken, replaces=True))
         assert concise(whole) == []
-        at = [c.backend.name for c in whole.cells if c.id.endswith("flow_match_step@cpu.torch#default")]
+        at = [c.backend.name for c in whole.cells if c.id.endswith("/flow_match_step@cpu.torch#default")]
         assert at == ["local"]
 
     def test_a_manifest_cannot_call_its_backend_local(self, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 import rung
 from calling import rung as command
 from outside import FILES, kernels, manifest
+from rung.load import default_table
 from rung.parity import Outcome, again, checks, parity
 
 if TYPE_CHECKING:
@@ -39,9 +40,8 @@ def test_cells_that_are_not_usable_are_skipped_with_the_reason() -> None:
     without_a_card = {"devices": {"cuda": []}, "modules": {"torch": "2.13.0+cu130"}}
     facts = rung.detect(device="cpu").facts.override(without_a_card)
     outcomes = [o for o in parity(backend="torch", facts=facts) if "@cuda" in o.cell]
-    assert {o.cell for o in outcomes} == {
-        f"torch/{op}@cuda.torch#default" for op in ("flow_match_step", "flow_sde_step")
-    }
+    ops = default_table().kernels
+    assert {o.cell for o in outcomes} == {f"torch/{op}@cuda.torch#default" for op in ops}
     assert all(o.status == "skipped" for o in outcomes)
     assert {o.detail for o in outcomes} == {"no cuda device was found"}
 

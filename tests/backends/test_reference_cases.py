@@ -9,18 +9,24 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from catalogue import MODULES, implementation
 from rung_backends.reference import cases, solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 DTYPES = ["float16", "bfloat16", "float32", "float64"]
-OPS = ["flow_match_step", "flow_sde_step"]
+OPS = ["flow_match_step", "flow_sde_step", *MODULES]
+
+
+def reference(op: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = implementation("reference", op) if op in MODULES else getattr(solver, op)
+    return found
 
 
 def bound(op: str, dtype: str, seed: int = 0) -> list[inspect.BoundArguments]:
     """Give each case as the arguments it binds, defaults included."""
-    signature = inspect.signature(getattr(solver, op))
+    signature = inspect.signature(reference(op))
     found = []
     for args, kwargs in getattr(cases, op)(dtype, np.random.default_rng(seed)):
         found.append(signature.bind(*args, **kwargs))
@@ -42,7 +48,7 @@ def test_arrays_are_of_the_dtype(op: str, dtype: str) -> None:
 @pytest.mark.parametrize("op", OPS)
 def test_the_reference_takes_every_case(op: str) -> None:
     for case in bound(op, "float64"):
-        results = getattr(solver, op)(*case.args, **case.kwargs)
+        results = reference(op)(*case.args, **case.kwargs)
         for result in results if isinstance(results, tuple) else (results,):
             assert np.isfinite(result).all()
 
@@ -68,15 +74,91 @@ COVERED_SDE: list[tuple[str, Callable[[dict[str, Any]], bool]]] = [
     ("no noise", lambda c: c["noise_scale"] == 0.0),
     ("other noise", lambda c: c["noise_scale"] not in (0.0, 0.7)),
 ]
+# What a case's first array is like, for every op.
+COVERED_ARRAYS: list[tuple[str, Callable[[Any], bool]]] = [
+    ("no row", lambda x: x.shape[0] == 0),
+    ("no element", lambda x: x.size == 0 and x.shape[0] > 0),
+    ("two axes", lambda x: x.ndim == 2),
+    ("three axes", lambda x: x.ndim == 3),
+    ("four axes", lambda x: x.ndim == 4),
+    ("not contiguous", lambda x: not x.flags.c_contiguous),
+    ("zero stride", lambda x: 0 in x.strides and x.size > 1),
+    ("large", lambda x: x.size > 10_000),
+]
+COVERED_ALSO: list[tuple[str, str, Callable[[dict[str, Any]], bool]]] = [
+    ("rms_norm", "one axis", lambda c: c["x"].ndim == 1),
+    ("rms_norm", "one element", lambda c: c["x"].size == 1),
+    ("rms_norm", "no weight", lambda c: c["weight"] is None),
+    ("rms_norm", "weight", lambda c: c["weight"] is not None),
+    ("rms_norm", "strided weight", lambda c: c["weight"] is not None and not c["weight"].flags.c_contiguous),
+    ("rms_norm", "no eps", lambda c: c["eps"] == 0.0),
+    ("rms_norm", "zeros", lambda c: c["x"].size > 1 and not c["x"].any()),
+    ("rms_norm", "squares beyond float16", lambda c: c["x"].size > 0 and abs(c["x"]).max() > 1e3),
+    ("layer_norm", "one axis", lambda c: c["x"].ndim == 1),
+    ("layer_norm", "one element", lambda c: c["x"].size == 1),
+    ("layer_norm", "weight alone", lambda c: c["weight"] is not None and c["bias"] is None),
+    ("layer_norm", "bias alone", lambda c: c["weight"] is None and c["bias"] is not None),
+    ("layer_norm", "both", lambda c: c["weight"] is not None and c["bias"] is not None),
+    ("layer_norm", "equal elements", lambda c: c["x"].size > 1 and c["x"].any() and np.ptp(c["x"]) == 0),
+    ("layer_norm", "far from zero", lambda c: c["x"].size > 1 and c["x"].min() > 8 > np.ptp(c["x"]) > 0),
+    ("group_norm", "one element", lambda c: c["x"].size == 1),
+    ("group_norm", "one group", lambda c: c["groups"] == 1 and c["x"].shape[1] > 1),
+    ("group_norm", "each channel its own", lambda c: c["groups"] == c["x"].shape[1] > 1),
+    ("group_norm", "no channel", lambda c: c["x"].shape[1] == 0),
+    ("group_norm", "channels last", lambda c: c["x"].ndim == 4 and c["x"].strides[1] == c["x"].itemsize),
+    ("modulate", "0-d", lambda c: c["x"].ndim == 0),
+    ("modulate", "each element", lambda c: c["shift"].shape == c["x"].shape and c["x"].ndim == 4),
+    ("modulate", "each column", lambda c: c["shift"].ndim == 1 < c["x"].ndim),
+    ("modulate", "each sample", lambda c: c["shift"].shape == (2, 1, 5)),
+    ("modulate", "unlike shapes", lambda c: c["shift"].shape != c["scale"].shape),
+    ("modulate", "nothing left of x", lambda c: c["scale"].size > 0 and (c["scale"] == -1).all()),
+    ("silu_and_mul", "one axis", lambda c: c["x"].ndim == 1),
+    ("silu_and_mul", "one element of each", lambda c: c["x"].size == 2),
+    ("silu_and_mul", "gate shut", lambda c: c["x"].size > 0 and c["x"].min() < -1e4),
+    ("gelu", "0-d", lambda c: c["x"].ndim == 0),
+    ("gelu", "erf", lambda c: c["approximate"] == "none"),
+    ("gelu", "tanh", lambda c: c["approximate"] == "tanh"),
+    ("gelu", "far below zero", lambda c: c["x"].size > 0 and c["x"].max() < -1e4),
+    ("rotary_embedding", "neighbours", lambda c: c["interleaved"]),
+    ("rotary_embedding", "halves", lambda c: not c["interleaved"]),
+    ("rotary_embedding", "a part", lambda c: 0 < 2 * c["cos"].shape[-1] < c["x"].shape[-1]),
+    ("rotary_embedding", "an odd axis", lambda c: c["x"].shape[-1] % 2 == 1),
+    ("rotary_embedding", "no pairs", lambda c: c["cos"].shape[-1] == 0 and c["x"].size > 0),
+    ("rotary_embedding", "every axis given", lambda c: c["cos"].ndim == c["x"].ndim == 4),
+    ("rotary_embedding", "fewer axes", lambda c: c["cos"].ndim < c["x"].ndim - 1),
+    ("cfg_combine", "one element", lambda c: c["cond"].shape == (1,)),
+    ("cfg_combine", "not rescaled", lambda c: c["rescale"] == 0.0),
+    ("cfg_combine", "rescaled in part", lambda c: 0.0 < c["rescale"] < 1.0),
+    ("cfg_combine", "rescaled", lambda c: c["rescale"] == 1.0),
+    ("cfg_combine", "equal elements", lambda c: c["rescale"] > 0 and c["cond"].size > 1 and np.ptp(c["cond"]) == 0),
+    ("cfg_combine", "no guidance", lambda c: c["guidance_scale"] == 1.0),
+    ("cfg_combine", "negative", lambda c: c["guidance_scale"] < 0.0),
+    ("cfg_flow_match_step", "first step", lambda c: c["sigma"] == 1.0),
+    ("cfg_flow_match_step", "last step", lambda c: c["sigma_next"] == 0.0),
+    ("cfg_flow_match_step", "no step", lambda c: c["sigma"] == c["sigma_next"]),
+    ("cfg_flow_match_step", "no guidance", lambda c: c["guidance_scale"] == 1.0),
+]
 
 
 @pytest.mark.parametrize(
     ("op", "holds"),
     [pytest.param("flow_match_step", holds, id=f"euler, {name}") for name, holds in COVERED]
-    + [pytest.param("flow_sde_step", holds, id=f"sde, {name}") for name, holds in COVERED_SDE],
+    + [pytest.param("flow_sde_step", holds, id=f"sde, {name}") for name, holds in COVERED_SDE]
+    + [pytest.param(op, holds, id=f"{op}, {name}") for op, name, holds in COVERED_ALSO],
 )
 def test_cases_cover(op: str, holds: Callable[[dict[str, Any]], bool]) -> None:
     assert any(holds(case.arguments) for case in bound(op, "float32"))
+
+
+@pytest.mark.parametrize("op", MODULES)
+@pytest.mark.parametrize("holds", [pytest.param(holds, id=name) for name, holds in COVERED_ARRAYS])
+def test_cases_cover_arrays(op: str, holds: Callable[[Any], bool]) -> None:
+    assert any(holds(array) for array in (case.args[0] for case in bound(op, "float32")) if array.ndim)
+
+
+@pytest.mark.parametrize("op", MODULES)
+def test_cases_are_few(op: str) -> None:
+    assert len(bound(op, "float32")) <= 40
 
 
 def test_no_sde_case_leaves_its_answer_to_chance() -> None:

@@ -18,7 +18,19 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["flow_match_step", "flow_sde_step"]
+__all__ = [
+    "cfg_combine",
+    "cfg_flow_match_step",
+    "flow_match_step",
+    "flow_sde_step",
+    "gelu",
+    "group_norm",
+    "layer_norm",
+    "modulate",
+    "rms_norm",
+    "rotary_embedding",
+    "silu_and_mul",
+]
 
 Array = NDArray[np.floating[Any]]
 Case = tuple[tuple[Any, ...], dict[str, Any]]
@@ -32,6 +44,39 @@ _SHAPES = ((1, 1), (1,), (5,), (3, 7), (2, 4, 6, 5), (0, 3), (2, 0, 3))
 
 # Same shape, other strides.
 _LAYOUTS = ("transposed", "strided", "broadcast")
+
+# For what works along the last axis: one element, odd, no row, no element in a row, large.
+_ROWS = ((1,), (5,), (1, 1), (3, 7), (2, 3, 5), (2, 4, 6, 5), (0, 3), (3, 0), (2, 0, 3), (64, 257))
+
+# (shape, groups): one group, some, each channel its own; no sample, no channel, no place, large.
+_GROUPS = (
+    ((2, 6, 4, 5), 1),
+    ((2, 6, 4, 5), 3),
+    ((2, 6, 4, 5), 6),
+    ((3, 8), 2),
+    ((2, 4, 7), 4),
+    ((0, 4, 3), 2),
+    ((2, 0, 3), 1),
+    ((2, 4, 0), 2),
+    ((3, 32, 9, 13), 8),
+)
+
+# (x's shape, cos's shape): each pair its angle, the same over heads, the same everywhere; pairs for a part of the
+# last axis or none of it; two elements, no sample, no position, no element, large.
+_TURNED = (
+    ((5, 8), (5, 4)),
+    ((2, 3, 5, 8), (5, 4)),
+    ((2, 3, 5, 8), (2, 1, 5, 4)),
+    ((2, 3, 5, 8), (4,)),
+    ((3, 5, 7), (5, 3)),
+    ((3, 5, 10), (1, 5, 2)),
+    ((3, 4), (3, 0)),
+    ((1, 2), (1, 1)),
+    ((0, 3, 4), (3, 2)),
+    ((2, 0, 4), (2, 0, 2)),
+    ((2, 3, 0), (3, 0)),
+    ((2, 4, 33, 64), (33, 32)),
+)
 
 
 def flow_match_step(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
@@ -68,6 +113,188 @@ def flow_sde_step(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
         args = (_laid_out(rng, layout, dtype), _laid_out(rng, layout, dtype), *_STEPS[2])
         yield args, {"noise": _laid_out(rng, layout, dtype)}
         yield args, {"prev_sample": _laid_out(rng, layout, dtype)}
+
+
+def rms_norm(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
+    """Yield every shape with and without a weight, then values of eps, layouts, rows of zeros, far and near ones."""
+    for shape in _ROWS:
+        yield (_normal(rng, shape, dtype),), {}
+        yield (_normal(rng, shape, dtype), _normal(rng, shape[-1:], dtype)), {}
+    for eps in (0.0, 0.5):
+        yield (_normal(rng, (3, 7), dtype), _normal(rng, (7,), dtype)), {"eps": eps}
+    for layout in _LAYOUTS:
+        yield (_laid_out(rng, layout, dtype), _normal(rng, (10,), dtype)[::2]), {}
+    yield (np.zeros_like(_normal(rng, (3, 7), dtype)), _normal(rng, (7,), dtype)), {}
+    for exponent in _exponents(dtype):
+        yield (np.ldexp(_normal(rng, (3, 7), dtype), exponent),), {}
+
+
+def layer_norm(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
+    """Yield every shape with and without weight and bias, then each alone, and what `rms_norm` is given.
+
+    And rows of equal elements, and rows far from zero for their deviation.
+    """
+    for shape in _ROWS:
+        yield (_normal(rng, shape, dtype),), {}
+        vectors = _normal(rng, shape[-1:], dtype), _normal(rng, shape[-1:], dtype)
+        yield (_normal(rng, shape, dtype), *vectors), {}
+    x, vector = _normal(rng, (3, 7), dtype), _normal(rng, (7,), dtype)
+    yield (x, vector), {}
+    yield (x,), {"bias": vector}
+    for eps in (0.0, 0.5):
+        yield (x, vector, vector), {"eps": eps}
+    for layout in _LAYOUTS:
+        yield (_laid_out(rng, layout, dtype), _normal(rng, (10,), dtype)[::2]), {"bias": _normal(rng, (5,), dtype)}
+    for value in (0, 3):
+        yield (np.full_like(x, value), vector, vector), {}
+    for exponent in _exponents(dtype):
+        yield (np.ldexp(_normal(rng, (3, 7), dtype), exponent),), {}
+    yield (_far(rng, (3, 7), dtype), vector), {}
+
+
+def group_norm(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
+    """Yield every shape and grouping with and without weight and bias, then what `layer_norm` is given.
+
+    And one element alone, and channels that are the last axis in memory.
+    """
+    for shape, groups in _GROUPS:
+        yield (_normal(rng, shape, dtype), groups), {}
+        vectors = _normal(rng, shape[1:2], dtype), _normal(rng, shape[1:2], dtype)
+        yield (_normal(rng, shape, dtype), groups, *vectors), {}
+    x, vector = _normal(rng, (2, 6, 4, 5), dtype), _normal(rng, (6,), dtype)
+    yield (x, 3, vector), {}
+    yield (x, 3), {"bias": vector}
+    for eps in (0.0, 0.5):
+        yield (x, 3, vector, vector), {"eps": eps}
+    for layout in _LAYOUTS:
+        yield (_laid_out(rng, layout, dtype), 3, _normal(rng, (12,), dtype)[::2]), {"bias": vector}
+    # Where a deviation is 0, eps alone divides, and multiplies what rounding x has left: not by much here.
+    for value in (0, 3):
+        yield (np.full_like(x, value), 3, vector, vector), {"eps": 0.5}
+    yield (x[:1, :1, 0, 0], 1), {"eps": 0.5}
+    for exponent in _exponents(dtype):
+        yield (np.ldexp(x, exponent), 2), {}
+    yield (_far(rng, (2, 6, 4, 5), dtype), 3, vector), {}
+    yield (np.moveaxis(_far(rng, (2, 4, 5, 6), dtype), -1, 1), 3, vector), {}
+
+
+def modulate(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
+    """Yield every shape with a shift and a scale for each element and for each column, then other ways to broadcast.
+
+    And layouts, and a scale or shift that leaves nothing or all of x.
+    """
+    for shape in _ROWS:
+        x = _normal(rng, shape, dtype)
+        yield (x, _normal(rng, shape, dtype), _normal(rng, shape, dtype)), {}
+        yield (x, _normal(rng, shape[-1:], dtype), _normal(rng, shape[-1:], dtype)), {}
+    x, column = _normal(rng, (2, 3, 5), dtype), _normal(rng, (5,), dtype)
+    one = _normal(rng, (1,), dtype)
+    for shape in ((2, 1, 5), (2, 1, 1), (1, 3, 1)):
+        yield (x, _normal(rng, shape, dtype), _normal(rng, shape, dtype)), {}
+    yield (x, column, one.reshape(())), {}
+    yield (one.reshape(()), one.reshape(()), one.reshape(())), {}
+    for layout in _LAYOUTS:
+        y = _laid_out(rng, layout, dtype)
+        yield (y, _normal(rng, (4, 1, 5), dtype), _normal(rng, (4, 1, 10), dtype)[..., ::2]), {}
+    for value in (0, -1):
+        yield (x, column, np.full_like(column, value)), {}
+    yield (x, np.zeros_like(column), np.zeros_like(column)), {}
+    yield (x, x, x), {}  # one array as all arguments
+
+
+def silu_and_mul(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
+    """Yield every shape, at once and eight times as far from zero, then layouts and gates that are open or shut."""
+    for shape in _ROWS:
+        doubled = (*shape[:-1], 2 * shape[-1])
+        yield (_normal(rng, doubled, dtype),), {}
+        yield (np.ldexp(_normal(rng, doubled, dtype), 3),), {}
+    for layout in _LAYOUTS:
+        yield (_laid_out(rng, layout, dtype)[..., :4],), {}
+    x = _normal(rng, (3, 8), dtype)
+    yield (np.zeros_like(x),), {}
+    for gate in (2**15, -(2**15)):
+        yield (np.concatenate((np.full_like(x, gate), np.full_like(x, 1.5)), -1),), {}
+
+
+def gelu(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
+    """Yield both forms for every shape, then for layouts, zeros, and elements far on either side."""
+    x = _normal(rng, (3, 7), dtype)
+    hard = np.zeros_like(x), np.ldexp(x, 2), np.full_like(x, 2**15), np.full_like(x, -(2**15))
+    for approximate in ("none", "tanh"):
+        for shape in _ROWS:
+            yield (_normal(rng, shape, dtype),), {"approximate": approximate}
+        for layout in _LAYOUTS:
+            yield (_laid_out(rng, layout, dtype),), {"approximate": approximate}
+        for y in hard:
+            yield (y,), {"approximate": approximate}
+    yield (x,), {}
+    yield (x[0, 0, None].reshape(()),), {}
+
+
+def rotary_embedding(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
+    """Yield both kinds of pairs for every shape, then for layouts, no turn and a quarter turn.
+
+    The angles' cosines and sines are any numbers: an implementation has no use for a unit circle.
+    """
+    for interleaved in (False, True):
+        for shape, angles in _TURNED:
+            x, cos, sin = (_normal(rng, s, dtype) for s in (shape, angles, angles))
+            yield (x, cos, sin), {"interleaved": interleaved}
+        for layout in _LAYOUTS:
+            x, angle = _laid_out(rng, layout, dtype), _laid_out(rng, layout, dtype)[:1, :, 2:4]
+            yield (x, angle, angle), {"interleaved": interleaved}
+        x, ones = _normal(rng, (2, 3, 8), dtype), np.ones_like(_normal(rng, (3, 4), dtype))
+        for cos, sin in ((ones, 0 * ones), (0 * ones, ones)):
+            yield (x, cos, sin), {"interleaved": interleaved}
+    yield (x, ones, ones), {}
+
+
+def cfg_combine(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
+    """Yield every shape with and without rescaling, then scales, layouts, and samples whose elements are equal."""
+    for shape in _SHAPES:
+        for rescale in (0.0, 0.7):
+            yield (_normal(rng, shape, dtype), _normal(rng, shape, dtype), 7.5), {"rescale": rescale}
+    cond, uncond = _normal(rng, (3, 8, 8), dtype), _normal(rng, (3, 8, 8), dtype)
+    for scale in (-1.5, 0.0, 1.0, 3.0):
+        yield (cond, uncond, scale), {}
+        yield (cond, uncond, scale), {"rescale": 1.0}
+    for layout in _LAYOUTS:
+        yield (_laid_out(rng, layout, dtype), _laid_out(rng, layout, dtype), 4.0), {"rescale": 0.7}
+    large = _normal(rng, (64, 257), dtype)
+    yield (large, _normal(rng, large.shape, dtype), 7.5), {"rescale": 0.7}
+    yield (large, large, 7.5), {"rescale": 0.7}  # one array as both arguments
+    for mine, theirs in ((3, 1), (1, 1), (0, 0)):
+        yield (np.full_like(cond, mine), np.full_like(cond, theirs), 2.0), {"rescale": 0.5}
+    yield (cond, np.full_like(cond, 3), 0.0), {"rescale": 0.5}
+    for exponent in _exponents(dtype):  # beside 0, for nothing may cancel at a size that no tolerance knows
+        yield (np.ldexp(cond, exponent), np.zeros_like(uncond), 2.0), {"rescale": 0.7}
+
+
+def cfg_flow_match_step(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
+    """Yield every shape at some places on the schedule, then every place, scales and layouts."""
+    for shape in _SHAPES:
+        for step in _STEPS[::3]:
+            yield (*(_normal(rng, shape, dtype) for _ in range(3)), 7.5, *step), {}
+    three = [_normal(rng, (3, 8, 8), dtype) for _ in range(3)]
+    for step in _STEPS:
+        yield (*three, 3.0, *step), {}
+    for scale in (-1.5, 0.0, 1.0):
+        yield (*three, scale, *_STEPS[2]), {}
+    for layout in _LAYOUTS:
+        yield (*(_laid_out(rng, layout, dtype) for _ in range(3)), 4.0, *_STEPS[2]), {}
+    large = _normal(rng, (64, 257), dtype)
+    yield (large, _normal(rng, large.shape, dtype), _normal(rng, large.shape, dtype), 7.5, *_STEPS[2]), {}
+    yield (large, large, large, 7.5, *_STEPS[2]), {}  # one array as all arguments
+
+
+def _exponents(dtype: str) -> tuple[int, int]:
+    """Give powers of two to scale normal values with that keep their squares in float32's range."""
+    return (12, -10) if dtype == "float16" else (50, -50)
+
+
+def _far(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    """Draw values about 16 with deviation 1, multiples of an eighth so that `dtype` holds them exactly."""
+    return np.rint(8 * _normal(rng, shape, dtype)) / 8 + 16
 
 
 def _normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:

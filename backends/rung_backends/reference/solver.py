@@ -2,7 +2,7 @@
 
 Owns the contract of `flow_match_step` and `flow_sde_step`: formulas, guards and conventions are stated here,
 and every other implementation follows them. Works in float64 and rounds once, at the end. Must not trade
-accuracy for speed, change an argument, or import anything but numpy.
+accuracy for speed, change an argument, or import anything but numpy and the checks.
 
 The convention of time: sigma is 1 at pure noise and 0 at data, and a step goes down. A point of the flow is
 x = (1 - sigma) * data + sigma * noise, and the network predicts velocity = noise - data.
@@ -11,14 +11,16 @@ x = (1 - sigma) * data + sigma * noise, and the network predicts velocity = nois
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from rung_backends.reference.checks import Array, check_floats, check_same_shape, check_sigmas, given
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["flow_match_step", "flow_sde_step"]
-
-Array = NDArray[np.floating[Any]]
 
 _HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 # What lies beyond a dtype's range is infinite in every array library; numpy alone would warn of it, too.
@@ -47,8 +49,9 @@ def flow_match_step(sample: Array, velocity: Array, sigma: float, sigma_next: fl
         ValueError: Shapes differ, there is no batch axis, or the sigmas are out of order.
 
     """
-    _check_arrays(sample, velocity=velocity)
-    sigma, sigma_next = _check_sigmas(sigma, sigma_next)
+    check_floats(sample=sample, velocity=velocity)
+    check_same_shape(sample=sample, velocity=velocity)
+    sigma, sigma_next = check_sigmas(sigma, sigma_next)
     x, v = sample.astype(np.float64), velocity.astype(np.float64)
     return (x + (sigma_next - sigma) * v).astype(sample.dtype, copy=False)
 
@@ -122,8 +125,10 @@ def flow_sde_step(
     """
     if noise is not None and prev_sample is not None:
         raise ValueError("give noise (to draw with it) or prev_sample (to judge it), not both")
-    _check_arrays(sample, velocity=velocity, noise=noise, prev_sample=prev_sample)
-    sigma, sigma_next = _check_sigmas(sigma, sigma_next)
+    others = given(noise=noise, prev_sample=prev_sample)
+    check_floats(sample=sample, velocity=velocity, **others)
+    check_same_shape(sample=sample, velocity=velocity, **others)
+    sigma, sigma_next = check_sigmas(sigma, sigma_next)
     noise_scale = float(noise_scale)
     if not 0.0 <= noise_scale < math.inf:
         raise ValueError(f"noise_scale must be finite and not negative, got {noise_scale}")
@@ -177,27 +182,3 @@ def _sum(squares: list[float]) -> float:
         return math.fsum(squares)
     except OverflowError:
         return math.inf
-
-
-def _check_sigmas(sigma: float, sigma_next: float) -> tuple[float, float]:
-    sigma, sigma_next = float(sigma), float(sigma_next)
-    if not 0.0 <= sigma_next <= sigma <= 1.0:
-        raise ValueError(
-            f"a step goes down within [0, 1]: need 0 <= sigma_next <= sigma <= 1, "
-            f"got sigma={sigma}, sigma_next={sigma_next}"
-        )
-    return sigma, sigma_next
-
-
-def _check_arrays(sample: Array, **others: Array | None) -> None:
-    for name, array in {"sample": sample, **others}.items():
-        if array is None:
-            continue
-        if not isinstance(array, np.ndarray):
-            raise TypeError(f"{name} must be a numpy array, got {type(array).__name__}")
-        if array.dtype.type not in (np.float16, np.float32, np.float64):
-            raise TypeError(f"{name} must be float16, float32 or float64, got {array.dtype}")
-        if array.shape != sample.shape:
-            raise ValueError(f"{name} must have sample's shape {sample.shape}, got {array.shape}")
-    if sample.ndim == 0:
-        raise ValueError("sample needs a batch axis: its shape is (), use sample[None]")

@@ -13,9 +13,10 @@ import math
 import torch
 from torch import Tensor
 
+from rung_backends.torch.checks import check_floats, check_same_shape, check_sigmas, given
+
 __all__ = ["flow_match_step", "flow_sde_step"]
 
-_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -25,8 +26,9 @@ def flow_match_step(sample: Tensor, velocity: Tensor, sigma: float, sigma_next: 
     Source, shapes, ranges and errors: `rung_backends.reference.solver.flow_match_step`; bfloat16 is a dtype
     here too. Gradients reach `sample` and `velocity`.
     """
-    wide = _check_tensors(sample, velocity=velocity)
-    sigma, sigma_next = _check_sigmas(sigma, sigma_next)
+    wide = check_floats(sample=sample, velocity=velocity)
+    check_same_shape(sample=sample, velocity=velocity)
+    sigma, sigma_next = check_sigmas(sigma, sigma_next)
     return (sample.to(wide) + (sigma_next - sigma) * velocity.to(wide)).to(sample.dtype)
 
 
@@ -60,8 +62,10 @@ def flow_sde_step(
     """
     if noise is not None and prev_sample is not None:
         raise ValueError("give noise (to draw with it) or prev_sample (to judge it), not both")
-    wide = _check_tensors(sample, velocity=velocity, noise=noise, prev_sample=prev_sample)
-    sigma, sigma_next = _check_sigmas(sigma, sigma_next)
+    others = given(noise=noise, prev_sample=prev_sample)
+    wide = check_floats(sample=sample, velocity=velocity, **others)
+    check_same_shape(sample=sample, velocity=velocity, **others)
+    sigma, sigma_next = check_sigmas(sigma, sigma_next)
     noise_scale = float(noise_scale)
     if not 0.0 <= noise_scale < math.inf:
         raise ValueError(f"noise_scale must be finite and not negative, got {noise_scale}")
@@ -96,31 +100,3 @@ def _coefficients(sigma: float, sigma_next: float, noise_scale: float) -> tuple[
     std = noise_scale * math.sqrt(sigma * step / room) if sigma_next > 0.0 and step > 0.0 else 0.0
     pull = noise_scale * noise_scale * step / (2.0 * room) if std > 0.0 else 0.0
     return 1.0 - pull, -step - pull * (1.0 - sigma), std
-
-
-def _check_sigmas(sigma: float, sigma_next: float) -> tuple[float, float]:
-    sigma, sigma_next = float(sigma), float(sigma_next)
-    if not 0.0 <= sigma_next <= sigma <= 1.0:
-        raise ValueError(
-            f"a step goes down within [0, 1]: need 0 <= sigma_next <= sigma <= 1, "
-            f"got sigma={sigma}, sigma_next={sigma_next}"
-        )
-    return sigma, sigma_next
-
-
-def _check_tensors(sample: Tensor, **others: Tensor | None) -> torch.dtype:
-    """Refuse what the ops cannot take; give the dtype to compute in, float32 or wider."""
-    wide = torch.float32
-    for name, tensor in {"sample": sample, **others}.items():
-        if tensor is None:
-            continue
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name} must be a torch tensor, got {type(tensor).__name__}")
-        if tensor.dtype not in _DTYPES:
-            raise TypeError(f"{name} must be float16, bfloat16, float32 or float64, got {tensor.dtype}")
-        if tensor.shape != sample.shape:
-            raise ValueError(f"{name} must have sample's shape {tuple(sample.shape)}, got {tuple(tensor.shape)}")
-        wide = torch.promote_types(wide, tensor.dtype)
-    if sample.ndim == 0:
-        raise ValueError("sample needs a batch axis: its shape is (), use sample[None]")
-    return wide
