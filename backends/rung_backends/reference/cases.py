@@ -202,14 +202,11 @@ def _float8(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Arr
 
 def _scaled(
     rng: np.random.Generator, shape: tuple[int, int, int], dtype: str, many_a: bool, many_b: bool
-) -> tuple[Array, Array, Array, Array]:
+) -> tuple[Array, ...]:
     """Draw two float8 matrices, (M, K) and (K, N), and scales that bring their largest values near 1."""
     if dtype not in _FLOAT8:
         raise ValueError(f"dtype must be one of {', '.join(_FLOAT8)}, got {dtype!r}")
     rows, width, columns = shape
-    scales = (
-        np.asarray(rng.uniform(0.5, 1.5, shape) / 128.0, dtype=np.float32)
-        for shape in ((rows, 1) if many_a else (), (1, columns) if many_b else ())
-    )
-    a, b = _float8(rng, (rows, width), dtype), _float8(rng, (width, columns), dtype)
-    return a, b, *scales
+    matrices = (_float8(rng, (rows, width), dtype), _float8(rng, (width, columns), dtype))
+    shapes = ((rows, 1) if many_a else (), (1, columns) if many_b else ())
+    return *matrices, *(np.asarray(rng.uniform(0.5, 1.5, form) / 128.0, dtype=np.float32) for form in shapes)

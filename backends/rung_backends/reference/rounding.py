@@ -41,6 +41,7 @@ FORMATS = {
 }
 
 
+@np.errstate(over="ignore")  # what rounds past float64's range has passed the format's
 def rounded(values: NDArray[np.floating[Any]], name: str) -> NDArray[np.float64]:
     """Give the nearest values of a format, of two equally near the even one, as a new float64 array.
 
@@ -59,7 +60,6 @@ def rounded(values: NDArray[np.floating[Any]], name: str) -> NDArray[np.float64]
     # infinities have no such place, but stay themselves under any scaling.
     _, exponent = np.frexp(wide)
     step = np.maximum(exponent - form.bits, form.lowest)
-    nearest = np.ldexp(np.rint(np.ldexp(wide, -step)), step)
-    if form.saturates:
-        return np.clip(nearest, -form.largest, form.largest)
-    return np.where(np.abs(nearest) > form.largest, np.copysign(np.inf, nearest), nearest)
+    nearest: NDArray[np.float64] = np.ldexp(np.rint(np.ldexp(wide, -step)), step)
+    beyond = np.abs(nearest) > form.largest
+    return np.where(beyond, np.copysign(form.largest if form.saturates else np.inf, nearest), nearest)
