@@ -1,0 +1,86 @@
+"""The matrix product of scaled float8 matrices, as the oracle answers it.
+
+Owns the contract of `scaled_mm`: formula, shapes and roundings are stated here, and every other implementation
+follows them. Works in float64 and rounds once, at the end. Must not trade accuracy for speed, change an
+argument, or import anything but numpy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rung_backends.reference.rounding import rounded
+
+__all__ = ["scaled_mm"]
+
+Array = NDArray[np.floating[Any]]
+
+_OUT_DTYPES = ("bfloat16", "float16", "float32", "float64")
+
+
+# What lies beyond a dtype's range is infinite, and 0 * inf is NaN, in every array library; numpy alone would warn.
+@np.errstate(over="ignore", invalid="ignore")
+def scaled_mm(
+    a: Array,
+    b: Array,
+    scale_a: Array,
+    scale_b: Array,
+    *,
+    bias: Array | None = None,
+    out_dtype: str = "bfloat16",
+) -> Array:
+    """Multiply two float8 matrices, each scaled back to what it stands for: ``(a * scale_a) @ (b * scale_b) + bias``.
+
+    A float8 matrix is stored divided by its scale so that its values fill the type's range, one scale for the
+    whole matrix or one for each row of `a` and column of `b` (Micikevicius et al., "FP8 Formats for Deep
+    Learning", 2022). numpy has no float8: the matrices come as float arrays that hold float8 values, which are
+    used as they are.
+
+    Args:
+        a: (M, K), float16, float32 or float64.
+        b: (K, N), any of those dtypes.
+        scale_a: One element, in shape (), (1,) or (1, 1), or shape (M, 1); any of those dtypes.
+        scale_b: One element likewise, or shape (1, N).
+        bias: (N,), any of those dtypes.
+        out_dtype: "bfloat16", "float16", "float32" or "float64". numpy has no bfloat16 either: asked for it, the
+            result is float32 with values rounded to bfloat16 (to nearest, of two equally near the even one).
+
+    Returns:
+        A new array (M, N) of `out_dtype`. Where K = 0 it is the bias, or zeros. What passes the range of
+        `out_dtype` is infinite.
+
+    Raises:
+        TypeError: An array is no numpy array or has another dtype.
+        ValueError: Shapes do not fit, or `out_dtype` is none of the four.
+
+    """
+    _check(a, b, scale_a, scale_b, bias, out_dtype)
+    total = (a.astype(np.float64) * scale_a.astype(np.float64)) @ (b.astype(np.float64) * scale_b.astype(np.float64))
+    if bias is not None:
+        total = total + bias.astype(np.float64)
+    if out_dtype == "bfloat16":
+        return rounded(total, out_dtype).astype(np.float32)
+    return total.astype(out_dtype, copy=False)
+
+
+def _check(a: Array, b: Array, scale_a: Array, scale_b: Array, bias: Array | None, out_dtype: str) -> None:
+    for name, array in {"a": a, "b": b, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}.items():
+        if array is None:
+            continue
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{name} must be a numpy array, got {type(array).__name__}")
+        if array.dtype.type not in (np.float16, np.float32, np.float64):
+            raise TypeError(f"{name} must be float16, float32 or float64, got {array.dtype}")
+    if out_dtype not in _OUT_DTYPES:
+        raise ValueError(f"out_dtype must be one of {', '.join(_OUT_DTYPES)}, got {out_dtype!r}")
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+        raise ValueError(f"need a of shape (M, K) and b of shape (K, N), got {a.shape} and {b.shape}")
+    rows, columns = a.shape[0], b.shape[1]
+    for name, scale, shape in (("scale_a", scale_a, (rows, 1)), ("scale_b", scale_b, (1, columns))):
+        if scale.shape not in ((), (1,), (1, 1), shape):
+            raise ValueError(f"{name} must have one element or shape {shape}, got {scale.shape}")
+    if bias is not None and bias.shape != (columns,):
+        raise ValueError(f"bias must have shape {(columns,)}, one element for each column of b, got {bias.shape}")
