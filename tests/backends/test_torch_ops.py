@@ -216,3 +216,12 @@ def test_float8_is_refused(op: str, shapes: list[tuple[int, ...]], run: Callable
     arguments = [t.to(torch.float8_e4m3fn) for t in tensors(*shapes)]
     with pytest.raises(TypeError, match=r"must be float16, bfloat16, float32 or float64, got torch\.float8"):
         run(kernel(op), *arguments)
+
+
+def test_gradients_of_nothing_are_zero() -> None:
+    # The library's own are NaN for weight and bias of a group norm without elements.
+    x = torch.zeros(2, 4, 0, requires_grad=True)
+    weight, bias = torch.ones(4, requires_grad=True), torch.ones(4, requires_grad=True)
+    kernel("group_norm")(x, 2, weight, bias).sum().backward()
+    assert torch.equal(weight.grad, torch.zeros(4))  # type: ignore[arg-type]
+    assert torch.equal(bias.grad, torch.zeros(4))  # type: ignore[arg-type]

@@ -75,6 +75,10 @@ def group_norm(
     # For channels-last tensors the library subtracts squares, which leaves little of a small deviation beside a
     # large mean. And `functional.group_norm` refuses a single element, which training has no use for.
     rows = x.to(wide).contiguous()
+    if not x.numel():  # the library's gradients of weight and bias are NaN there, and nothing's are 0
+        for vector in vectors.values():
+            rows = rows + vector.to(wide).reshape(-1, *[1] * (x.ndim - 2))
+        return rows.to(x.dtype)
     return torch.group_norm(rows, groups, _cast(weight, wide), _cast(bias, wide), eps).to(x.dtype)
 
 
