@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.calls import calls
 from benchmarks.first import first
+from benchmarks.guards import guards
 from benchmarks.load import load
 from benchmarks.memory import memory
 from benchmarks.report import draw_calls, draw_load, markdown, table_of
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FULL", "QUICK", "Effort", "main", "measure"]
 
-SECTIONS: Final = ("calls", "load", "start", "first", "memory")
+SECTIONS: Final = ("calls", "guards", "load", "start", "first", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,8 @@ def measure(effort: Effort, parts: Sequence[str], output: Path | None) -> list[S
             found["start"] = start(effort.start)
         if "calls" in parts:
             found["calls"] = calls(small, large, effort.calls)
+        if "guards" in parts:
+            found["guards"] = guards(Path(directory, "guards"), effort.calls)
         if "load" in parts:
             found["load"], times = load(matrices, effort.load)
         if "first" in parts:

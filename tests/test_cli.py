@@ -221,6 +221,17 @@ class TestExplain:
         code, out, _ = rung(capsys, *given)
         assert (code, json.loads(out)["chosen"]) == (1, None)
 
+    def test_examples_of_arguments_decide_what_serves(self, capsys: pytest.CaptureFixture[str]) -> None:
+        place = ("--device", "cuda", "--arch", "sm_90", "--arrays", "torch", "--facts", FACTS / "h200.yaml")
+        asked = ("explain", "scaled_mm", "--set", "torch_cuda=yes", "--format", "json", *place)
+        sizes = ("--arg", "b=float8_e4m3fn[64,32]", "--arg", "scale_a=float32[]", "--arg", "scale_b=float32[]")
+        live = json.loads(rung(capsys, *asked)[1])["live"]
+        assert live == ["torch/scaled_mm@cuda.sm_90#fp8", "torch/scaled_mm@cuda.torch#default"]
+        for rows, chosen in ((128, live[0]), (0, live[1])):
+            found = json.loads(rung(capsys, *asked, *sizes, "--arg", f"a=float8_e4m3fn[{rows},64]")[1])
+            assert (found["chosen"], found["live"]) == (chosen, [chosen])
+        assert found["rungs"][0]["reason"] == "does not accept the call: `a.shape[0]` is 0, less than 1"
+
     def test_a_component_kind(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, out, _ = rung(capsys, "explain", "dit", "--format", "json")
         assert code == 0
@@ -238,6 +249,11 @@ class TestExplain:
             ("explain", "flow_match_step", "--set", "nope=no"),
             ("explain", "flow_match_step", "--set", "torch_cuda=maybe"),
             ("explain", "flow_match_step", "--manifests", "nowhere"),
+            ("explain", "flow_match_step", "--arg", "sample"),
+            ("explain", "flow_match_step", "--arg", "sampel=float32[2]"),
+            ("explain", "flow_match_step", "--arg", "sample=float23[2]"),
+            ("explain", "flow_match_step", "--arg", "sigma=1", "--arg", "sigma=0.5"),
+            ("explain", "dit", "--arg", "sample=float32[2]"),
         ],
         ids=lambda a: " ".join(a[1:]),
     )

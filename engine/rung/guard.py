@@ -225,24 +225,27 @@ class _Writer:
         if test == "in":
             if part in ("contiguous", "grad"):
                 return found if False not in value else f"not {found}"
-            values = [self._dtype(name) for name in value] if part == "dtype" else [repr(each) for each in value]
-            if len(values) == 1:
-                return f"{found} == {values[0]}"
-            return f"{found} in ({', '.join(values)})"
+            values = self._dtypes(value) if part == "dtype" else [repr(each) for each in value]
+            if len(values) > 1:
+                return f"{found} in ({', '.join(values)})"
+            return f"{found} == {values[0]}" if values else "False"
         wanted = self._value(condition, value) if isinstance(value, str) else repr(value)
         if test == "multiple_of":
             return f"{found} % {wanted} == 0"
         return f"{found} {_SIGNS[test]} {wanted}"
 
-    def _dtype(self, name: str) -> str:
-        local = f"{name}_"  # `bool` and others are names of Python
-        if local not in self.constants:
-            library = sys.modules.get(self.arrays)
-            found = getattr(library, name, None)
-            if found is not None and self.arrays == "numpy":
-                found = sys.modules["numpy"].dtype(found)
-            self.constants[local] = object() if found is None else found  # what no array has
-        return local
+    def _dtypes(self, names: Iterable[str]) -> list[str]:
+        """Give the names in the source of those dtypes that the arrays here can have."""
+        library: Any = sys.modules.get(self.arrays)
+        found: list[str] = []
+        for name in names:
+            try:
+                dtype = getattr(library, name) if self.arrays == "torch" else library.dtype(name)
+            except (AttributeError, TypeError):  # to compare with what is no dtype would be slow
+                continue
+            self.constants[f"{name}_"] = dtype  # `bool` and others are names of Python
+            found.append(f"{name}_")
+        return found
 
 
 def _reading(condition: Condition, place: str) -> str:

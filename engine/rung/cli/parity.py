@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["add", "run"]
 
 _HEAD = ("cell", "dtype", "status", "cases", "largest difference", "ulp", "detail")
+_FAR = 1e6
 _FILTERS = ("backend", "op", "cell", "variant", "dtype", "what", "case", "seed")
 
 
@@ -83,9 +84,7 @@ def _report(arguments: argparse.Namespace, found: Sequence[Outcome]) -> None:
         write(arguments, as_junit([(o, "\n".join([o.detail, *_more(o, more)])) for o in found]))
     else:
         markdown = arguments.format == "markdown"
-        body = [
-            (o.cell, o.label, o.status, _cases(o), f"{o.worst:.3g}", f"{o.ulp:.3g}", printable(o.detail)) for o in found
-        ]
+        body = [(o.cell, o.label, o.status, _cases(o), f"{o.worst:.3g}", _ulp(o), printable(o.detail)) for o in found]
         text = rows(_HEAD, body, markdown=markdown)
         for outcome in found:
             lines = [printable(line) for line in _more(outcome, more)]
@@ -98,6 +97,11 @@ def _report(arguments: argparse.Namespace, found: Sequence[Outcome]) -> None:
 
 def _cases(outcome: Outcome) -> str:
     return f"{outcome.cases}" if outcome.of == outcome.cases else f"{outcome.cases} of {outcome.of}"
+
+
+def _ulp(outcome: Outcome) -> str:
+    """Give the distance; beside a reference of 0 it is a number of more digits than anybody reads."""
+    return f"{outcome.ulp:.3g}" if outcome.ulp <= _FAR else f"> {_FAR:.0e}".replace("+0", "")
 
 
 def _more(outcome: Outcome, more: Sequence[str]) -> Iterator[str]:
