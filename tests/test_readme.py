@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from pathlib import Path
+from textwrap import dedent, indent
 from typing import TYPE_CHECKING, Any
 
 import rung
@@ -21,7 +22,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def blocks(language: str, page: str = README) -> list[str]:
     found = re.findall(rf"^( *)```{language}\n(.*?)```", page, re.S | re.M)
-    return [re.sub(rf"^{indent}", "", block, flags=re.M) for indent, block in found]
+    return [re.sub(rf"^{margin}", "", block, flags=re.M) for margin, block in found]
 
 
 def commands(page: str, about: str) -> list[list[str]]:
@@ -38,9 +39,10 @@ def test_the_first_calls_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     names: dict[str, Any] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rung.FallbackWarning)
-        for block in blocks("python")[:2]:
+        for block in blocks("python")[:3]:
             exec(block, names)
     assert callable(names["step"])
+    assert callable(names["norm"])
     assert "flow_match_step on " in capsys.readouterr().out
 
 
@@ -48,7 +50,7 @@ def test_the_first_manifest_works_with_the_commands_below_it(
     write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (manifest,) = blocks("yaml")
-    module = blocks("python")[2]
+    module = blocks("python")[3]
     monkeypatch.chdir(write({"my_manifests/fast_cpu.yaml": manifest, "fast_cpu.py": module}))
     *shown, again = commands(README, "my_manifests")
     assert len(shown) == 3
@@ -68,7 +70,9 @@ def test_a_backend_in_five_minutes(
     write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    (manifest,), (module,) = blocks("yaml", page), blocks("python", page)
+    (manifest, accepts), (module,) = blocks("yaml", page), blocks("python", page)
+    manifest = manifest.replace("      when: torch_cuda", f"{indent(dedent(accepts), ' ' * 6)}      when: torch_cuda")
+    assert "accepts:" in manifest
     facts = (ROOT / "tests/facts/h200.yaml").read_text(encoding="utf-8")
     root = write({
         "my_backend/manifests/my_backend.yaml": manifest,
