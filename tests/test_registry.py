@@ -84,6 +84,17 @@ class TestRegisterKernel:
         assert chosen.cell.id == "local/flow_match_step@cpu.numpy#default"
         assert chosen.where.startswith(__file__)
 
+    def test_a_registered_function_takes_the_calls_it_accepts(self) -> None:
+        only_half = {"sample.dtype": "float16", "sample.rank": {"min": 1}}
+        rung.register_kernel("flow_match_step", "cpu", "numpy", accepts=only_half)(stand_in)
+        step = rung.Platform.cpu().kernels["flow_match_step"]
+        half, double = np.ones(2, "f2"), np.ones(2)
+        assert step(half, half, 0.5, 0.25) is half
+        with pytest.warns(rung.FallbackWarning, match=r"`sample\.dtype` is float64, not float16"):
+            assert step(double, double, 0.5, 0.25).tolist() == [0.75, 0.75]
+        with pytest.raises(rung.ManifestError, match="RG312 `flow_match_step` has no argument `x`"):
+            rung.register_kernel("flow_match_step", "cpu", "numpy", "half", accepts={"x.dtype": "float16"})(stand_in)
+
     def test_a_duplicate_is_an_error_unless_it_replaces(self) -> None:
         rung.register_kernel("flow_match_step", "cpu", "numpy")(stand_in)
         with pytest.raises(rung.ManifestError, match="RG401 duplicate cell"):

@@ -90,6 +90,7 @@ def _rows(cells: Iterable[Cell], table: Table, facts: Facts) -> list[dict[str, A
         }
         if cell.arch is not None:
             row["artifact"] = cell.artifact
+            row["accepts"] = [str(condition) for condition in cell.accepts]
         rows.append({**row, "available": verdict.answer, "reason": verdict.reason, "where": str(cell.where)})
     return rows
 

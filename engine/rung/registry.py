@@ -19,7 +19,7 @@ from rung.platform import Platform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any, Final, TypeVar
 
     F = TypeVar("F", bound=Callable[..., Any])
@@ -156,20 +156,24 @@ def register_kernel(
     *,
     arrays: str = "numpy",
     artifact: str | None = None,
+    accepts: Mapping[str, Any] | None = None,
     available: Callable[[], bool] | None = None,
     replace: bool = False,
 ) -> Callable[[F], F]:
     """Register a function as a kernel of this process: a decorator that gives the function back.
 
     The cell is `local/op@device.arch#variant`. It passes the checks every manifest passes (ManifestError), a
-    duplicate is an error unless `replace=True`, and `available` becomes a predicate. Platforms made before
-    keep their table.
+    duplicate is an error unless `replace=True`, and `available` becomes a predicate. `accepts` is what a call's
+    arguments must be, as in a manifest: `{"sample.dtype": ["float16", "bfloat16"]}`. Platforms made before keep
+    their table.
     """
 
     def decorate(function: F) -> F:
         row: dict[str, Any] = {"device": [device], "arch": [arch], "variant": [variant], "arrays": arrays}
         if artifact is not None:
             row["artifact"] = artifact
+        if accepts is not None:
+            row["accepts"] = dict(accepts)
         _register("kernels", op, row, function, available, replace)
         return function
 
