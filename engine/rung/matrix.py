@@ -80,7 +80,7 @@ def _rows(cells: Iterable[Cell], table: Table, facts: Facts) -> list[dict[str, A
         place = {"op": cell.serves, "device": cell.device, "arch": cell.arch}
         if cell.arch is None:
             place = {"kind": cell.serves, "device": cell.device}
-        row = {
+        row: dict[str, Any] = {
             **place,
             "variant": cell.variant,
             "backend": cell.backend,
