@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+import warnings
 from collections import namedtuple
 from typing import Any
 
@@ -366,6 +367,16 @@ class TestWrapper:
         assert bridge(kernel, "numpy", None)(tensor).tolist() == [2.0, 2.0]
         assert bridge(kernel, "torch", "cpu")(array).tolist() == [2.0, 2.0]
         assert (tensor.tolist(), array.tolist()) == ([1.0, 1.0], [1.0, 1.0])
+
+    @pytest.mark.parametrize(("asked", "dtype"), [({}, torch.bfloat16), ({"out_dtype": "float32"}, torch.float32)])
+    def test_a_result_has_the_dtype_that_the_call_asks_for(self, asked: dict[str, str], dtype: torch.dtype) -> None:
+        platform = rung.Platform.of("cpu", "generic", arrays="torch", profile="reference")
+        eye = torch.eye(4).to(torch.float8_e4m3fn)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", rung.FallbackWarning)
+            made = platform.kernels["scaled_mm"](eye, eye, torch.tensor(3.0), torch.tensor(0.5), **asked)
+        assert torch.equal(made, 1.5 * torch.eye(4, dtype=dtype))
+        assert made.dtype == dtype
 
     @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
     def test_the_reference_through_a_bridge(self, dtype: str) -> None:

@@ -90,8 +90,8 @@ def _import(value: Any, arrays: str, device: str | None) -> Any:
     return value if device in (None, value.device.type) else value.to(device)
 
 
-def _export(value: Any, like: Any) -> Any:
-    """Bring one result back to the library, device and dtype of the first array argument.
+def _export(value: Any, like: Any, dtype: str = "") -> Any:
+    """Bring one result back to the library, device and dtype of the first array argument, or to the dtype given.
 
     The dtype follows where both are floating or both complex: a mask or an index stays what it is.
     """
@@ -99,15 +99,17 @@ def _export(value: Any, like: Any) -> Any:
     if library is None:
         if library_of(like) == "torch" and isinstance(value, getattr(sys.modules.get("numpy"), "generic", ())):
             # Numpy's reductions give a scalar where torch's give an array without axes.
-            return _export(sys.modules["numpy"].asarray(value), like)
-        return _mapped(value, lambda inner: _export(inner, like))
+            return _export(sys.modules["numpy"].asarray(value), like, dtype)
+        return _mapped(value, lambda inner: _export(inner, like, dtype))
     if library_of(like) == "numpy":
         array = value if library == "numpy" else to_numpy(value.detach())
         same = array.dtype.kind == like.dtype.kind and array.dtype.kind in "fc"
-        return array.astype(like.dtype, copy=False) if same else array
+        wanted = getattr(sys.modules["numpy"], dtype, array.dtype) if dtype else like.dtype
+        return array.astype(wanted, copy=False) if same else array
     tensor = value if library == "torch" else to_torch(value, "cpu")
     same = (tensor.is_floating_point() and like.is_floating_point()) or (tensor.is_complex() and like.is_complex())
-    return tensor.to(like.device, like.dtype) if same else tensor.to(like.device)
+    wanted = getattr(sys.modules["torch"], dtype, tensor.dtype) if dtype else like.dtype
+    return tensor.to(like.device, wanted) if same else tensor.to(like.device)
 
 
 def _mapped(value: Any, convert: Callable[[Any], Any]) -> Any:
@@ -142,13 +144,18 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
         return ()
 
 
-def bridge(function: Callable[..., Any], arrays: str, device: str | None) -> Callable[..., Any]:
+def bridge(
+    function: Callable[..., Any],
+    arrays: str,
+    device: str | None,
+    dtype_of: Callable[[tuple[Any, ...], dict[str, Any]], str] | None = None,
+) -> Callable[..., Any]:
     """Wrap a kernel that takes `arrays` (on torch's `device`; None leaves tensors where they are).
 
     Each array argument is converted by what it is, without a copy where that is possible. Results go back to
     the library and device of the first array argument in the kernel's own order, floating and complex ones to
-    its dtype too; without an array argument they stay as they are. Raise BridgeError for a tensor that
-    requires grad and would leave torch.
+    its dtype too, or to the one that `dtype_of` gives for the arguments; without an array argument they stay as they
+    are. Raise BridgeError for a tensor that requires grad and would leave torch.
     """
     parameters = _parameters(function)
 
@@ -160,6 +167,8 @@ def bridge(function: Callable[..., Any], arrays: str, device: str | None) -> Cal
             *(_import(value, arrays, device) for value in args),
             **{key: _import(value, arrays, device) for key, value in kwargs.items()},
         )
-        return result if like is None else _export(result, like)
+        if like is None:
+            return result
+        return _export(result, like, "" if dtype_of is None else dtype_of(args, kwargs))
 
     return bridged

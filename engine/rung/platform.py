@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping
     from typing import Any, Final, NoReturn, Protocol
 
-    from rung.entries import Profile
+    from rung.entries import Op, Profile
     from rung.facts import DeviceFact
     from rung.table import Table
 
@@ -70,7 +70,17 @@ def _bind_kernel(context: Context, cell: Cell) -> Any:
         return function
     from rung.bridge import bridge
 
-    return bridge(function, cell.arrays, _torch_device(context, cell.device) if cell.arrays == "torch" else None)
+    op = context.table.ops[cell.serves]
+    device = _torch_device(context, cell.device) if cell.arrays == "torch" else None
+    return bridge(function, cell.arrays, device, (lambda *call: _result_dtype(op, *call)) if op.result_dtype else None)
+
+
+def _result_dtype(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Give the dtype that a call asks its result to have."""
+    from rung.arguments import given
+
+    said = given(op, args, kwargs)[op.result_dtype]
+    return said if isinstance(said, str) else ""
 
 
 def _torch_device(context: Context, device: str) -> str:
