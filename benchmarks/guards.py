@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-__all__ = ["CALLS", "guards"]
+__all__ = ["CALLS", "functions", "guards"]
 
 PACKAGE: Final = "benchmark_guarded"
 MANIFEST: Final = """\
@@ -86,7 +86,7 @@ def guards(directory: Path, rounds: int, *, seconds: float = 0.002) -> Section:
         if library is None:
             rows += [Row(f"{arrays}, {who}", note="torch is not installed") for who in CALLS]
             continue
-        guarded, by_hand = _functions(directory / arrays, arrays, library)
+        guarded, by_hand = functions(directory / arrays, arrays, library)
         say(f"guards: {rounds} rounds of {len(CALLS)} calls on {arrays} arrays")
         for who, (call, dtype) in CALLS.items():
             q = library.zeros((1, 4, 8, 64), dtype=getattr(library, dtype))
@@ -98,7 +98,7 @@ def guards(directory: Path, rounds: int, *, seconds: float = 0.002) -> Section:
     return Section("Guards", METHOD, tuple(rows))
 
 
-def _functions(directory: Path, arrays: str, library: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def functions(directory: Path, arrays: str, library: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Give the guard that rung makes, and the function that chooses by hand."""
     manifests = directory / "manifests"
     manifests.mkdir(parents=True)

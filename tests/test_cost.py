@@ -9,9 +9,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+import torch
 
 import rung
+from benchmarks.guards import CALLS, functions
+from counting import entered, executed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,42 +112,6 @@ def platform(load: Load) -> rung.Platform:
     made = rung.Platform.of("cpu", "generic", arrays="numpy", table=table)
     assert made.kernels["double"] is not made.kernels.get("double", "fast")
     return made
-
-
-def entered(function: Callable[[], object]) -> list[str]:
-    """Give what a call enters, functions of Python and of C alike, by name."""
-    names: list[str] = []
-
-    def profile(frame: Any, event: str, argument: Any) -> None:
-        if event == "call":
-            names.append(frame.f_code.co_name)
-        elif event == "c_call":
-            names.append(argument.__name__)
-
-    sys.setprofile(profile)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return names[:-1]  # without what ends the profile
-
-
-def executed(function: Callable[[], object]) -> int:
-    """Count the bytecode instructions of a call, with all it calls."""
-    count = 0
-
-    def trace(frame: Any, event: str, argument: Any) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        count += event == "opcode"
-        return trace
-
-    sys.settrace(trace)
-    try:
-        function()
-    finally:
-        sys.settrace(None)
-    return count
 
 
 class TestResolvedCall:
@@ -286,3 +254,26 @@ class TestInstructions:
         direct = each["direct"] - each["empty"]
         assert (each["item"] - each["empty"]) / direct <= 2.5
         assert (each["get"] - each["empty"]) / direct <= 4.0
+
+
+class TestGuards:
+    """A choice by arguments, beside the same choice written by hand."""
+
+    @pytest.mark.parametrize("arrays", ["numpy", "torch"])
+    @pytest.mark.parametrize("who", CALLS)
+    def test_a_guard_executes_little_more_than_the_choice_by_hand(self, arrays: str, who: str, tmp_path: Path) -> None:
+        library: Any = np if arrays == "numpy" else torch
+        guarded, by_hand = functions(tmp_path / arrays, arrays, library)
+        call, dtype = CALLS[who]
+        q = library.zeros((1, 4, 8, 64), dtype=getattr(library, dtype))
+        code = compile(call, "<call>", "eval")
+        ours, theirs = (executed(lambda f=f: eval(code, {"f": f, "q": q})) for f in (guarded, by_hand))  # type: ignore[misc]
+        assert ours <= theirs + 12
+
+    @pytest.mark.parametrize("who", CALLS)
+    def test_a_guard_enters_the_kernel_and_nothing_else_of_ours(self, who: str, tmp_path: Path) -> None:
+        guarded, _ = functions(tmp_path, "numpy", np)
+        call, dtype = CALLS[who]
+        q = np.zeros((1, 4, 8, 64), dtype)
+        code = compile(call, "<call>", "eval")
+        assert entered(lambda: eval(code, {"f": guarded, "q": q}))[-2:] == ["attend", "flash"]
