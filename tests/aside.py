@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
-__all__ = ["Aside"]
+__all__ = ["Aside", "assign"]
 
 
 class Aside:
@@ -28,6 +28,17 @@ class Aside:
         """
         # Pickled here and now: pools share the memory of tensors instead, and with it the changes.
         return pickle.loads(self._pool.submit(_answer, pickle.dumps((path, args, kwargs))).result())
+
+    def close(self) -> None:
+        """End the process."""
+        self._pool.shutdown()
+
+
+def assign(module: str, name: str, value: Any) -> Any:
+    """Give a name of a module another value, and return the one it had; for calls."""
+    names = vars(importlib.import_module(module))
+    before, names[name] = names[name], value
+    return before
 
 
 def _prepare(variables: dict[str, str | None]) -> None:

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rung_backends.triton.launching import check, elementwise, place, tile
+from rung_backends.triton.launching import check, elementwise, place, put, tile
 
 __all__ = ["silu_and_mul"]
 
@@ -50,4 +50,4 @@ def _silu_and_mul(
     g = tl.load(gate + place(row, n1, n2, g0, g1, g2, axes) + col * g3, mask=inside, other=0.0).to(compute)
     v = tl.load(value + place(row, n1, n2, v0, v1, v2, axes) + col * v3, mask=inside, other=0.0).to(compute)
     small = tl.exp(-tl.abs(g))  # at most 1, where exp(-g) may overflow
-    tl.store(out + row * cols + col, g * (tl.where(g < 0, small, 1.0) / (1.0 + small)) * v, mask=inside)
+    put(out + row * cols + col, g * (tl.where(g < 0, small, 1.0) / (1.0 + small)) * v, inside)

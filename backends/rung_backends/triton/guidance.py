@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rung_backends.triton.launching import check, elementwise, launch, lay_out, place, scalar, tile, tile_for
+from rung_backends.triton.launching import check, elementwise, launch, lay_out, place, put, scalar, tile, tile_for
 
 __all__ = ["cfg_combine"]
 
@@ -94,7 +94,7 @@ def _combine(
     row, col, inside = tile(tl.program_id(0), rows, cols, tile_rows, tile_cols)
     c = tl.load(cond + place(row, n1, n2, c0, c1, c2, axes) + col * c3, mask=inside).to(compute)
     u = tl.load(uncond + place(row, n1, n2, u0, u1, u2, axes) + col * u3, mask=inside).to(compute)
-    tl.store(out + row * cols + col, u + guidance_scale * (c - u), mask=inside)
+    put(out + row * cols + col, u + guidance_scale * (c - u), inside)
 
 
 @triton.jit(do_not_specialize=["tiles", "chunks", "rows", "n1", "n2"])
@@ -180,8 +180,7 @@ def _rescale(
     row, col, inside = tile(tl.program_id(0) % tiles, rows, cols, tile_rows, tile_cols)
     c = tl.load(cond + place(row, n1, n2, 0, c1, c2, axes) + col * c3, mask=inside).to(compute)
     u = tl.load(uncond + place(row, n1, n2, 0, u1, u2, axes) + col * u3, mask=inside).to(compute)
-    v = u + guidance_scale * (c - u)
-    tl.store(out + row * cols + col, rescale * (v * quotient) + (1.0 - rescale) * v, mask=inside)
+    put(out + row * cols + col, (u + guidance_scale * (c - u)) * (rescale * quotient + (1.0 - rescale)), inside)
 
 
 @triton.jit

@@ -32,6 +32,7 @@ __all__ = [
     "launch",
     "lay_out",
     "place",
+    "put",
     "scalar",
     "spread",
     "tile",
@@ -243,3 +244,11 @@ def place(row, n1, n2, s0, s1, s2, axes: tl.constexpr):
         outer = row // n2
         at = outer // n1 * s0 + outer % n1 * s1 + row % n2 * s2
     return at
+
+
+@triton.jit
+def put(at, value, inside):
+    """Store values in the dtype of where they go: float64 reaches bfloat16 by way of float32, as it does in torch."""
+    if at.dtype.element_ty == tl.bfloat16:
+        value = value.to(tl.float32)
+    tl.store(at, value, mask=inside)

@@ -11,7 +11,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rung_backends.triton.launching import check, elementwise, launch, lay_out, place, scalar, spread, tile, tile_for
+from rung_backends.triton.launching import (
+    check,
+    elementwise,
+    launch,
+    lay_out,
+    place,
+    put,
+    scalar,
+    spread,
+    tile,
+    tile_for,
+)
 
 __all__ = ["layer_norm", "modulate", "rms_norm"]
 
@@ -149,7 +160,7 @@ def _normalise(
             v = tl.where(inside, v - tl.sum(v, 1)[:, None] / cols, 0.0)
         rate = 1.0 / tl.sqrt(tl.sum(v * v, 1)[:, None] / cols + eps)
         v = _affine(v * rate, weight, bias, lane, cols, w3, b3, weighted, biased, compute)
-        tl.store(out + lane, v, mask=inside)
+        put(out + lane, v, inside)
     else:
         mean = tl.zeros((tile_rows, 1), compute)
         if centred:
@@ -170,7 +181,7 @@ def _normalise(
             inside = (row < rows) & (col < cols)
             v = (tl.load(x + col * x3, mask=inside, other=0.0).to(compute) - mean) * rate
             v = _affine(v, weight, bias, col, cols, w3, b3, weighted, biased, compute)
-            tl.store(out + col, v, mask=inside)
+            put(out + col, v, inside)
 
 
 @triton.jit
@@ -195,4 +206,4 @@ def _modulate(
     v = tl.load(x + place(row, n1, n2, x0, x1, x2, axes) + col * x3, mask=inside).to(compute)
     a = tl.load(shift + place(row, n1, n2, a0, a1, a2, axes) + col * a3, mask=inside).to(compute)
     b = tl.load(scale + place(row, n1, n2, b0, b1, b2, axes) + col * b3, mask=inside).to(compute)
-    tl.store(out + row * cols + col, v * (1.0 + b) + a, mask=inside)
+    put(out + row * cols + col, v * (1.0 + b) + a, inside)

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rung_backends.triton.launching import check, launch, lay_out, place, spread, tile, tile_for
+from rung_backends.triton.launching import check, launch, lay_out, place, put, spread, tile, tile_for
 
 __all__ = ["rotary_embedding"]
 
@@ -92,5 +92,5 @@ def _turn(
     c = tl.load(cos + place(row, n1, n2, c0, c1, c2, axes) + col * c3, mask=inside).to(compute)
     s = tl.load(sin + place(row, n1, n2, s0, s1, s2, axes) + col * s3, mask=inside).to(compute)
     at = row * width + col * every
-    tl.store(out + at, a * c - b * s, mask=inside)
-    tl.store(out + at + apart, b * c + a * s, mask=inside)
+    put(out + at, a * c - b * s, inside)
+    put(out + at + apart, b * c + a * s, inside)

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rung_backends.triton.launching import check, elementwise, place, tile
+from rung_backends.triton.launching import check, elementwise, place, put, tile
 
 __all__ = ["cfg_flow_match_step", "flow_match_step"]
 
@@ -89,7 +89,7 @@ def _step(
     row, col, inside = tile(tl.program_id(0), rows, cols, tile_rows, tile_cols)
     x = tl.load(sample + place(row, n1, n2, x0, x1, x2, axes) + col * x3, mask=inside).to(compute)
     v = tl.load(velocity + place(row, n1, n2, v0, v1, v2, axes) + col * v3, mask=inside).to(compute)
-    tl.store(out + row * cols + col, x + dt * v, mask=inside)
+    put(out + row * cols + col, x + dt * v, inside)
 
 
 @triton.jit(do_not_specialize=["rows", "n1", "n2"])
@@ -105,4 +105,4 @@ def _guided_step(
     x = tl.load(sample + place(row, n1, n2, x0, x1, x2, axes) + col * x3, mask=inside).to(compute)
     c = tl.load(cond + place(row, n1, n2, c0, c1, c2, axes) + col * c3, mask=inside).to(compute)
     u = tl.load(uncond + place(row, n1, n2, u0, u1, u2, axes) + col * u3, mask=inside).to(compute)
-    tl.store(out + row * cols + col, x + dt * (u + guidance_scale * (c - u)), mask=inside)
+    put(out + row * cols + col, x + dt * (u + guidance_scale * (c - u)), inside)
