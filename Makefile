@@ -55,7 +55,7 @@ train: $(READY)
 $(READY): pyproject.toml constraints.txt Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install $(QUIET) hatchling editables
-	$(PIP) install $(QUIET) --no-build-isolation -e '.[torch,digits,dev]'
+	$(PIP) install $(QUIET) --no-build-isolation -e '.[torch,triton,digits,dev]'
 	PATH="$(CURDIR)/$(BIN):$$PATH" NODE_USE_SYSTEM_CA=1 npm install --prefix $(VENV)/language-server --no-save \
 		--no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error yaml-language-server@$(LANGUAGE_SERVER)
 	rm -rf $(VENV)/wheelhouse
@@ -65,7 +65,7 @@ $(READY): pyproject.toml constraints.txt Makefile
 
 # Nothing but the benchmarks needs the peers that rung is compared with.
 $(READY_TO_BENCH): $(READY)
-	$(PIP) install $(QUIET) --no-build-isolation -e '.[torch,digits,dev,bench]'
+	$(PIP) install $(QUIET) --no-build-isolation -e '.[torch,triton,digits,dev,bench]'
 	touch $(READY_TO_BENCH)
 
 clean:
