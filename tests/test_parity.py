@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -381,3 +385,21 @@ class TestWhatIsWrongElsewhere:
     def test_nothing_to_compare(self, outside: Callable[..., rung.Table], change: tuple[str, str], said: str) -> None:
         (outcome,) = parity(backend="acme", table=outside("good", change=change))
         assert (outcome.status, outcome.label, outcome.detail) == ("skipped", "", said)
+
+
+def test_the_kernels_in_triton_agree_in_its_interpreter() -> None:
+    # In a process of its own: Triton reads the variable when it is imported. Guidance alone takes twenty seconds there.
+    ops = [op for op in default_table().ops if any(c.backend == "triton" for c in default_table().kernels[op])]
+    wanted = [word for op in ops if op != "cfg_combine" for word in ("--op", op)]
+    command = [sys.executable, "-m", "rung", "parity", "--backend", "triton", "--dtype", "float32", *wanted]
+    done = subprocess.run(
+        [*command, "--format", "json"], env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    found = {
+        o["op"]: o["status"]
+        for o in json.loads(done.stdout)["outcomes"]
+        if "@cpu" in o["cell"] and o["what"] == "result"
+    }
+    assert found == dict.fromkeys((op for op in ops if op != "cfg_combine"), "passed")
+    assert done.returncode == 0

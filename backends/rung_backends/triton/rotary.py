@@ -24,7 +24,8 @@ def rotary_embedding(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool =
 
     Args:
         x: float16, bfloat16, float32 or float64, shape (..., S, D).
-        cos: Any of those dtypes, shape (..., S, R/2), which broadcasts to x's leading axes; R is at most D.
+        cos: Any of those dtypes, shape (..., S, R/2), or (R/2,) for all places alike, which broadcasts to x's leading
+            axes; R is at most D.
         sin: As `cos`, and of its shape.
         interleaved: Which elements are pairs.
 
@@ -38,8 +39,8 @@ def rotary_embedding(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool =
 
     """
     wide = check(x=x, cos=cos, sin=sin)
-    if x.ndim < 2 or cos.ndim < 2:
-        raise ValueError(f"x and cos need the axes (S, D) and (S, R/2), got {tuple(x.shape)} and {tuple(cos.shape)}")
+    if x.ndim < 2 or not cos.ndim:
+        raise ValueError(f"x needs the axes (S, D) and cos R/2, got {tuple(x.shape)} and {tuple(cos.shape)}")
     if sin.shape != cos.shape:
         raise ValueError(f"sin must have cos's shape {tuple(cos.shape)}, got {tuple(sin.shape)}")
     pairs = cos.shape[-1]
