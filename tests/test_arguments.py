@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 import rung
-from rung.arguments import UNSAID, Example, example, given, observe, parameters, refusal, unfit
+from rung.arguments import UNSAID, Example, Unfit, example, given, observe, parameters, refusal, unfit
 from rung.diagnostics import Where
 from rung.entries import Cell, Condition, Op
 
@@ -39,43 +40,66 @@ def test_parameters_are_read_from_the_stub() -> None:
     ]
 
 
+TYPED = Op(
+    "mix", "A mix.",
+    "(x: array, y: array | float | None = None, *, flag: bool = False, n: int = 1, s: float = 1.0, mode: str = 'none',"
+    " or_none: str | None = None) -> array",
+    "acme.k:f", Where("ops.yaml", 1, 1),
+)  # fmt: skip
+PARAMETERS = {p.name: p for p in parameters(TYPED.signature)}
+
+
 @pytest.mark.parametrize(
-    ("text", "value"),
+    ("name", "text", "value"),
     [
-        ("bfloat16[2,8,128,64]", Example("bfloat16", (2, 8, 128, 64))),
-        ("float32[]", Example("float32", ())),
-        ("float32[0, 3]", Example("float32", (0, 3))),
-        ("int64[4]:strided", Example("int64", (4,), contiguous=False)),
-        ("float16[4,4]:last:grad", Example("float16", (4, 4), contiguous="last", grad=True)),
-        ("none", None),
-        ("true", True),
-        ("false", False),
-        ("8", 8),
-        ("-0.5", -0.5),
-        ("tanh", "tanh"),
+        ("x", "bfloat16[2,8,128,64]", Example("bfloat16", (2, 8, 128, 64))),
+        ("x", "float32[]", Example("float32", ())),
+        ("x", "float32[0, 3]", Example("float32", (0, 3))),
+        ("x", "int64[4]:strided", Example("int64", (4,), contiguous=False)),
+        ("x", "float16[4,4]:last:grad", Example("float16", (4, 4), contiguous="last", grad=True)),
+        ("y", "none", None),
+        ("y", "-0.5", -0.5),
+        ("y", "float32[2]", Example("float32", (2,))),
+        ("flag", "true", True),
+        ("flag", "false", False),
+        ("n", "8", 8),
+        ("s", "2", 2.0),
+        ("s", "inf", float("inf")),
+        ("mode", "tanh", "tanh"),
+        ("mode", "none", "none"),
+        ("mode", "true", "true"),
+        ("mode", "1", "1"),
+        ("mode", "a[b]", "a[b]"),
+        ("or_none", "none", None),
     ],
 )
-def test_an_example_is_read(text: str, value: object) -> None:
-    assert example(text) == value
-    assert type(example(text)) is type(value)
+def test_an_example_is_read_by_the_types_of_its_parameter(name: str, text: str, value: object) -> None:
+    found = example(text, PARAMETERS[name])
+    assert found == value
+    assert type(found) is type(value)
     if isinstance(value, Example):
-        assert example(str(value)) == value
+        assert example(str(value), PARAMETERS[name]) == value
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("name", "text", "fault"),
     [
-        ("bf16[2]", "`bf16[2]` has no dtype: did you mean `bfloat16`?"),
-        ("float32[2", "is no example of an argument"),
-        ("float32[-1]", "is no example of an argument"),
-        ("float32[2x3]", "is no example of an argument"),
-        ("float32[2]:fast", "is no example of an argument"),
-        ("float32[2] strided", "is no example of an argument"),
+        ("x", "bf16[2]", "`bf16[2]` has no dtype: did you mean `bfloat16`?"),
+        ("x", "float32", "`float32` is no example of `x`: write an array such as `bfloat16[2,8,128,64]`"),
+        ("x", "float32[2", "is no example of `x`"),
+        ("x", "float32[-1]", "is no example of `x`"),
+        ("x", "float32[2x3]", "is no example of `x`"),
+        ("x", "float32[2]:fast", "is no example of `x`"),
+        ("x", "float32[2] strided", "is no example of `x`"),
+        ("x", "none", "`none` has no dtype"),
+        ("flag", "yes", "`yes` is no example of `flag`, which is true or false"),
+        ("n", "0.5", "`0.5` is no example of `n`, which is a whole number"),
+        ("y", "fast", "`fast` is no example of `y`, which is an array such as"),
     ],
 )
-def test_what_is_no_example_is_said(text: str, fault: str) -> None:
+def test_what_is_no_example_is_said(name: str, text: str, fault: str) -> None:
     with pytest.raises(rung.RungError) as error:
-        example(text)
+        example(text, PARAMETERS[name])
     assert fault in str(error.value)
 
 
@@ -103,6 +127,9 @@ def test_a_call_that_the_signature_does_not_allow(args: tuple[int, ...], kwargs:
     assert fault in str(error.value)
 
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # torch says that these are new
+    SPARSE = torch.eye(2).to_sparse_csr()
 GRAD = torch.zeros(2, 3, requires_grad=True)
 VALUES = {
     "n": np.zeros((2, 3, 4), "f2"),
@@ -116,6 +143,8 @@ VALUES = {
     "grad": GRAD,
     "e": Example("float8_e5m2", (7, 9), contiguous="last"),
     "none": None,
+    "sparse": SPARSE,
+    "empty": np.zeros((0, 4)),
     "list": [1, 2],
     "causal": True,
 }
@@ -138,6 +167,9 @@ VALUES = {
         ("nt.contiguous", False),
         ("rows.contiguous", "last"),
         ("column.contiguous", True),
+        ("sparse.contiguous", Unfit("`sparse` is a Tensor that cannot be asked for it (RuntimeError)")),
+        ("empty.contiguous", True),
+        ("list.grad", False),
         ("e.contiguous", "last"),
         ("grad.grad", True),
         ("t.grad", False),
@@ -170,7 +202,11 @@ def test_a_gradient_counts_where_one_is_recorded() -> None:
         (Condition("n.shape[0]", "equals", "t.shape[1]"), "`n.shape[0]` is 2, not 3 (`t.shape[1]`)"),
         (Condition("n.shape[3]", "in", (4,)), "`n` has 3 axes: no `n.shape[3]`"),
         (Condition("n.shape[0]", "equals", "t.shape[2]"), "`t` has 2 axes: no `t.shape[2]`"),
-        (Condition("n.shape[0]", "multiple_of", "empty.size"), None),
+        (Condition("n.shape[0]", "multiple_of", "unsaid.size"), None),
+        (Condition("n.shape[0]", "multiple_of", "empty.size"), "`n.shape[0]` is 2, no multiple of 0 (`empty.size`)"),
+        (Condition("none", "max", 1.0), ""),
+        (Condition("none", "in", ("tanh",)), ""),
+        (Condition("n", "min", 0.0), "`n` is a ndarray, less than 0.0"),
         (Condition("list.dtype", "in", ("float32",)), "`list` is a list, no array: no `list.dtype`"),
         (Condition("none", "is", "none"), ""),
         (Condition("none", "is", "given"), "`none` is none, and must be given"),

@@ -3,8 +3,11 @@
 Owns the places in arguments that can be asked about, the answers in words, and arguments given as examples. Must not
 choose a cell: `rung.resolve` walks, and `rung.guard` makes functions of conditions. Imports no array library.
 
-Note [What is not given fits]: a condition on a part of an argument that is None holds, so `mask.dtype: bool` is what a
-mask must be where there is one. Whether there is one is a condition of its own, `mask: given`.
+Note [What is not given fits]: a condition on an argument that is None, or on a part of it, holds, so `mask.dtype: bool`
+is what a mask must be where there is one, and `scale: {max: 1.0}` what a scale must be. Whether there is one is a
+condition of its own, `mask: given`.
+
+Note [Asking never raises]: an argument may be anything. What cannot be read of it, or compared, fits no condition.
 """
 
 from __future__ import annotations
@@ -31,7 +34,6 @@ __all__ = [
     "example",
     "examples",
     "given",
-    "last_axis_is_dense",
     "observe",
     "parameters",
     "places",
@@ -134,40 +136,55 @@ class Example:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]{words}"
 
 
-_FORM: Final = "such as `bfloat16[2,8,128,64]`, with `:strided`, `:last` or `:grad` behind it, `none`, `true`, `0.5`"
+_FORM: Final = "such as `bfloat16[2,8,128,64]`, with `:strided`, `:last` or `:grad` behind it"
+_KINDS: Final = {"array": f"an array {_FORM}", "bool": "true or false", "int": "a whole number", "float": "a number",
+                 "str": "a text", "None": "none"}  # fmt: skip
 
 
-def example(text: str) -> Any:
-    """Read an example of an argument: an array as `dtype[sizes]`, `none`, `true`, `false`, a number, else a text.
+def example(text: str, parameter: Parameter) -> Any:
+    """Read an example of an argument, by the types that the op's signature gives it.
 
-    Raise RungError for an array that is none.
+    An array is described as `dtype[sizes]`; `none`, `true` and `false` stand for themselves where they are legal.
+    Raise RungError for what is no such thing.
     """
-    plain = {"none": None, "true": True, "false": False}
-    if text in plain:
-        return plain[text]
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            pass
-    head, bracket, rest = text.partition("[")
-    if not bracket:
+    types = {*parameter.types}
+    if text == "none" and "None" in types:
+        return None
+    if "array" in types and ("[" in text or not types - {"array", "None"}):
+        return _array(text, parameter.name)
+    if "bool" in types and text in ("true", "false"):
+        return text == "true"
+    for kind, read in (("int", int), ("float", float)):
+        if kind in types:
+            try:
+                return read(text)
+            except ValueError:
+                pass
+    if "str" in types:
         return text
+    wanted = " or ".join(words for kind, words in _KINDS.items() if kind in types) or "nothing that can be written here"
+    raise RungError(f"`{shorten(text)}` is no example of `{parameter.name}`, which is {wanted}")
+
+
+def _array(text: str, name: str) -> Example:
+    head, bracket, rest = text.partition("[")
     sizes, closing, words = rest.partition("]")
     flags = words.split(":")
     if head not in ARGUMENT_DTYPES:
         raise RungError(f"`{shorten(text)}` has no dtype: {did_you_mean(head, ARGUMENT_DTYPES)}")
     shape = [size.strip() for size in sizes.split(",") if size.strip()]
-    sound = closing and not flags[0] and {*flags[1:]} <= {"strided", LAST, "grad"}
+    sound = bracket and closing and not flags[0] and {*flags[1:]} <= {"strided", LAST, "grad"}
     if not sound or not all(size.isascii() and size.isdecimal() for size in shape):
-        raise RungError(f"`{shorten(text)}` is no example of an argument: write it {_FORM}")
+        raise RungError(f"`{shorten(text)}` is no example of `{name}`: write an array {_FORM}")
     contiguous: bool | str = False if "strided" in flags else LAST if LAST in flags else True
     return Example(head, tuple(map(int, shape)), contiguous, "grad" in flags)
 
 
-def examples(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Give arguments by name in which texts that describe an array are read as `example` reads them."""
-    described = {name: example(value) for name, value in arguments.items() if isinstance(value, str) and "[" in value}
+def examples(op: Op, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Give arguments by name in which texts that stand for arrays are read as `example` reads them."""
+    listed = {p.name: p for p in parameters(op.signature)}
+    texts = {name: value for name, value in arguments.items() if isinstance(value, str) and name in listed}
+    described = {name: example(text, listed[name]) for name, text in texts.items() if listed[name].is_array}
     return {**arguments, **described}
 
 
@@ -223,14 +240,19 @@ def observe(place: str, values: Mapping[str, Any]) -> Any:
     value = values.get(name, UNSAID)
     if not part or value is None or value is UNSAID:
         return value
-    shape = getattr(value, "shape", None)
-    if not isinstance(shape, tuple) or not hasattr(value, "dtype"):
-        return Unfit(f"`{name}` is {_kind(value)}, no array")
-    if part == "shape":
-        if not -len(shape) <= axis < len(shape):
-            return Unfit(f"`{name}` has {len(shape)} axes")
-        return int(shape[axis])
-    return _PARTS[part](value)
+    if part == "grad":
+        return records_gradient(value)
+    try:
+        shape = getattr(value, "shape", None)
+        if not isinstance(shape, tuple) or not hasattr(value, "dtype"):
+            return Unfit(f"`{name}` is {_kind(value)}, no array")
+        if part == "shape":
+            if not -len(shape) <= axis < len(shape):
+                return Unfit(f"`{name}` has {len(shape)} axes")
+            return int(shape[axis])
+        return _PARTS[part](value)
+    except Exception as error:  # such as a sparse tensor's; see Note [Asking never raises]
+        return Unfit(f"`{name}` is {_kind(value)} that cannot be asked for it ({type(error).__name__})")
 
 
 def _dtype(value: Any) -> str:
@@ -249,16 +271,10 @@ def _contiguous(value: Any) -> bool | str:
         return value.contiguous
     flags = getattr(value, "flags", None)
     whole = bool(value.is_contiguous()) if flags is None else bool(flags.c_contiguous)
-    return whole or (LAST if last_axis_is_dense(value) else False)
-
-
-def last_axis_is_dense(value: Any) -> bool:
-    """Say whether neighbours along the last axis of an array lie side by side; so do those of one or none."""
-    if not value.shape or value.shape[-1] <= 1:
+    if whole:
         return True
-    if hasattr(value, "strides"):
-        return bool(value.strides[-1] == value.itemsize)
-    return bool(value.stride(-1) == 1)
+    is_dense = value.strides[-1] == value.itemsize if flags is not None else value.stride(-1) == 1
+    return LAST if is_dense else False
 
 
 def records_gradient(value: Any) -> bool:
@@ -274,9 +290,8 @@ _PARTS: Final = {
     "rank": lambda value: len(value.shape),
     "size": _size,
     "contiguous": _contiguous,
-    "grad": records_gradient,
 }
-assert {*_PARTS, "shape"} == {*PARTS}
+assert {*_PARTS, "shape", "grad"} == {*PARTS}
 
 
 def _kind(value: Any) -> str:
@@ -322,7 +337,7 @@ def holds(test: str, found: Any, wanted: Any) -> bool:
         if test == "max":
             return bool(found <= wanted)
         return bool(found == 0 if wanted == 0 else found % wanted == 0)
-    except TypeError:
+    except Exception:  # an array, or what is no number; see Note [Asking never raises]
         return False
 
 

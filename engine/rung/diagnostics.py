@@ -13,6 +13,7 @@ from rung.records import record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from types import FrameType
     from typing import Final, Literal
 
 __all__ = [
@@ -282,11 +283,17 @@ def warn(message: str, category: type[RungWarning] = RungWarning) -> None:
     import warnings
 
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "rung":
+    while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
         level += 1
     shown = "\n".join(printable(line) for line in message.split("\n"))
     warnings.warn(shown, category, stacklevel=level)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Say whether a frame is of this package, or of a function that `rung.guard` made, which has no module."""
+    package = frame.f_globals.get("__name__", "").partition(".")[0]
+    return package == "rung" or frame.f_code.co_filename.startswith("<rung guard ")
 
 
 def log(message: str) -> None:

@@ -33,7 +33,7 @@ from rung.facts import Facts, Unknown
 from rung.load import default_table, disabled_globs, warn_idle_globs, warn_unknown_variables
 from rung.predicates import NO, UNKNOWN, YES
 from rung.records import replace
-from rung.resolve import Context, Fall, Resolution, crosses, own_arch, walk
+from rung.resolve import BROKEN, Context, Fall, Resolution, crosses, own_arch, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,7 +169,8 @@ class KernelTable(_KernelDict):
         from rung.arguments import UNSAID, examples, given, places, split
 
         context = self._context
-        values = given(context.table.op(op), (), examples(arguments), partly=True)
+        contract = context.table.op(op)
+        values = given(contract, (), examples(contract, arguments), partly=True)
         _refuse_foreign(context, op)
         outcome, bound = walk(context, op, variant, bind=self._bind, eager=False, arguments=values)
         if outcome.cell is None:
@@ -257,18 +258,18 @@ class KernelTable(_KernelDict):
         op = context.table.ops[outcome.request]
         variant = outcome.variant
 
-        def reach(cell: Cell | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, bool]:
+        def reach(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Cell, Any, list[Cell]]:
             values = given(op, args, kwargs)
             chosen, bound = walk(context, op.name, variant, required=required, bind=self._bind, arguments=values)
             if chosen.cell is None:
                 raise FallError(_refusal(chosen, context.table.kernels[op.name]))
             self._say(chosen, required=required)
-            return bound, chosen.cell is cell
+            return chosen.cell, bound, [rung.cell for rung in chosen.rungs if rung.verdict == BROKEN]
 
         request = op.name if variant == DEFAULT else f"{op.name} ({variant})"
         title = f"{request} on {context.device}.{context.arch} with {context.arrays} arrays"
         cells = [rung.cell for rung in outcome.live]
-        return Guard(op, cells, context.arrays, title, reach).function()
+        return Guard(op, cells, context.arrays, title, reach).function
 
     def _say(self, outcome: Resolution, *, required: bool) -> None:
         """Announce what serves a request, and what it fell on; once, also where calls decide which cell does."""
@@ -528,7 +529,8 @@ class Platform:
         if arguments is not None:
             from rung.arguments import examples, given
 
-            values = given(context.table.op(op), (), examples(arguments), partly=True)
+            contract = context.table.op(op)
+            values = given(contract, (), examples(contract, arguments), partly=True)
         if bind:
             _refuse_foreign(context, op)
         binder = (lambda cell: _bind_kernel(context, cell)) if bind else None

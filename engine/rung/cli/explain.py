@@ -77,7 +77,7 @@ def _examples(op: Op, written: Sequence[str]) -> dict[str, Any] | None:
     """Read the arguments given as examples; None where there are none. Raise RungError for what is none."""
     from rung.arguments import example, parameters
 
-    legal = {parameter.name for parameter in parameters(op.signature)}
+    legal = {parameter.name: parameter for parameter in parameters(op.signature)}
     found: dict[str, Any] = {}
     for text in written:
         name, equals, value = text.partition("=")
@@ -85,7 +85,7 @@ def _examples(op: Op, written: Sequence[str]) -> dict[str, Any] | None:
             raise RungError(f"--arg {text}: write NAME=EXAMPLE, once for each argument")
         if name not in legal:
             raise RungError(f"--arg {text}: {op.name} has no argument `{name}`: {did_you_mean(name, legal)}")
-        found[name] = example(value)
+        found[name] = example(value, legal[name])
     return found or None
 
 

@@ -26,7 +26,7 @@ __all__ = ["RULES"]
 
 _PRESENCE: Final = ("none", "given")
 _NUMBERS: Final = ("rank", "shape", "size")
-_WORDS: Final[Mapping[str, tuple[object, ...]]] = {"contiguous": (True, LAST), "grad": (True, False)}
+_WORDS: Final[Mapping[str, tuple[object, ...]]] = {"contiguous": (True, LAST), "grad": (False,)}
 """The parts that have few values."""
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {"bool": (bool,), "int": (int,), "float": (int, float), "str": (str,)}
 _KINDS: Final = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "a text"}
@@ -144,6 +144,8 @@ def _faults(asked: _Asked, parameter: Parameter) -> Iterator[Problem]:
         hint = f"ask for `none` or `given`, or about a part: {parts}, `{name}.shape[-1]`"
         yield Problem("RG313", asked.at(), f"`{shown}` is an array, and has no such value", hint)
     elif not presence:
+        if not part and {True, False} == {v for v in asked.values if isinstance(v, bool)}:
+            yield Problem("RG313", asked.at(), f"`{shown}` is always true or false", "remove the condition, or a value")
         for index, value in enumerate(asked.values):
             yield from _value_faults(asked, value, asked.at_value(index), parameter)
         yield from _compared_faults(asked, parameter)
@@ -173,16 +175,19 @@ def _value_faults(asked: _Asked, value: Any, where: Where, parameter: Parameter)
 
 
 def _compared_faults(asked: _Asked, parameter: Parameter) -> Iterator[Problem]:
-    """Say what is wrong with tests: numbers are compared with numbers, other values only for being equal."""
+    """Say what is wrong with tests: numbers are compared with numbers, dtypes and plain values only for being equal."""
     place, kind = shorten(asked.place, 32), _kind(asked.place, parameter)
+    part = split(asked.place)[1]
     for test, other in asked.compared:
-        if isinstance(other, str):
-            name, part, _ = split(other)
+        if kind in _WORDS:
+            yield Problem("RG313", asked.at(test), f"`{place}` is not compared", "list the values it may have")
+        elif isinstance(other, str):
+            name, their_part, _ = split(other)
             theirs = asked.listed.get(name)
             if theirs is None:
                 continue
-            if part and not theirs.is_array:
-                message = f"`{shorten(name, 32)}` is no array: it has no `{part}`"
+            if their_part and not theirs.is_array:
+                message = f"`{shorten(name, 32)}` is no array: it has no `{their_part}`"
                 yield Problem("RG313", asked.at(test), message, "compare with a number, or with a part of an array")
             elif _kind(other, theirs) != kind or (kind != "number" and test != "equals"):
                 message = f"`{place}` and `{shorten(other, 32)}` cannot be compared so"
@@ -191,9 +196,15 @@ def _compared_faults(asked: _Asked, parameter: Parameter) -> Iterator[Problem]:
             yield Problem("RG313", asked.at(test), f"`{place}` is no number", "list the values it may have")
         elif test == "multiple_of" and other <= 0:
             yield Problem("RG313", asked.at(test), f"nothing is a multiple of {other}", "write a number above 0")
-    least, most = asked.test.min, asked.test.max
-    if not isinstance(least, str | None) and not isinstance(most, str | None) and least > most:
+        elif part in _NUMBERS and test in ("max", "equals") and other < 0:
+            yield Problem("RG313", asked.at(test), f"`{place}` is never less than 0", "write a number from 0 on")
+    numbers = {test: other for test, other in asked.compared if not isinstance(other, str)}
+    least, most = numbers.get("min"), numbers.get("max")
+    exact = numbers.get("equals")
+    if least is not None and most is not None and least > most:
         yield Problem("RG313", asked.at("max"), f"no number is at least {least} and at most {most}", "swap them")
+    elif exact is not None and ((least is not None and exact < least) or (most is not None and exact > most)):
+        yield Problem("RG313", asked.at("equals"), f"{exact} is not between the other bounds", "keep `equals` alone")
 
 
 def _kind(place: str, parameter: Parameter) -> str:

@@ -71,6 +71,9 @@ def _faults(signature: str) -> Iterator[str]:
     defaults = [*[None] * (len(positional) - len(arguments.defaults)), *arguments.defaults, *arguments.kw_defaults]
     names: set[str] = set()
     for argument, default in zip((*positional, *arguments.kwonlyargs), defaults, strict=True):
+        if argument.arg == "__debug__":
+            yield "no argument can be named `__debug__`"
+            continue
         if argument.arg in names:  # which parsing alone does not see
             yield f"two arguments are named `{shorten(argument.arg)}`"
             continue
