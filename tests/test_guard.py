@@ -376,6 +376,39 @@ def test_reading_an_argument_never_raises(load: Load, arrays: str, value: Any) -
         assert function(value, value) == "reference"
 
 
+@pytest.mark.parametrize("rows", [
+    ["q.dtype: float32", "q.dtype: [float32, float64]"],
+    ["q.rank: 4", "q.dtype: float64, q.rank: {min: 1}"],
+    ["'q.shape[3]': 64, mask: none", "'q.shape[3]': {min: 1}, q.dtype: float64"],
+    ["mask.dtype: bool, q.dtype: float32", "mask.dtype: bool, mask.rank: 1", "q.dtype: float64, mask.rank: 2"],
+    ["'q.shape[1]': {equals: 'k.shape[1]'}", "'k.shape[1]': {max: 1}, q.contiguous: last, k.contiguous: last"],
+    ["q.size: {min: 9}, q.contiguous: true", "q.size: {min: 4}, q.grad: false", "k.size: {equals: q.size}"],
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("arrays", ["numpy", "torch"])
+def test_no_call_with_arrays_has_to_be_judged_in_words(load: Load, arrays: str, rows: list[str]) -> None:
+    head = OPS[: OPS.index("    - device: cpu")].replace("ARRAYS", arrays)
+    listed = [
+        f'    - {{device: cpu, variant: v{n}, impl: "acme.kernels:tiled", accepts: {{{row}}}}}'
+        for n, row in enumerate(rows)
+    ]
+    text = head.replace("[flash, tiled, default]", f"[{', '.join(f'v{n}' for n in range(len(rows)))}, default]")
+    table = load(text + "\n".join(listed) + "\n", acme__kernels=KERNELS)
+    function = rung.Platform.of("cpu", "generic", arrays=arrays, table=table).kernels["attend"]
+
+    def odd(*_: Any, **__: Any) -> Any:
+        raise AssertionError("an argument could not be read")
+
+    function.__globals__["odd"] = odd
+    made = [array(dtype, *shape) for dtype in ("float32", "float64", "int8")
+            for shape in ((1, 2, 4, 64), (3,), (2, 2), (0, 4), (2, 3, 4))]  # fmt: skip
+    masks = [None, array("bool", 3), array("float32", 2, 2)]
+    values = [torch.from_numpy(each) for each in made] if arrays == "torch" else made
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rung.FallbackWarning)
+        for q, k, mask in product(values, values[::4], masks):
+            function(q, k, mask=torch.from_numpy(mask) if arrays == "torch" and mask is not None else mask)
+
+
 class Counted:
     """An array that counts which of its attributes are read."""
 

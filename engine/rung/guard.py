@@ -139,6 +139,7 @@ class _Writer:
         self.often: set[str] = set()  # the readings that are asked for more than once
         self.shared: set[str] = set()  # those of them that several rungs ask for, or that may not be reached
         self.sure: set[str] = set()  # those of them that have been read wherever one is now
+        self.first: str | None = None  # what is read first of all
 
     def fresh(self, wanted: str) -> str:
         """Give a name that stands for nothing else."""
@@ -170,6 +171,7 @@ class _Writer:
         serve = self.name_of("serve")
         body: list[str] = []
         certain: set[str] = set()
+        self.first = None
         word = "if"
         is_open = True
         for name, cell in rungs:
@@ -184,8 +186,9 @@ class _Writer:
             terms = []
             for condition in cell.accepts:
                 terms += self._terms(condition)
-                if word == "if" and len(terms) == 1:  # the one question that every call is asked
-                    certain = {*self.sure}
+                if condition is rungs[0][1].accepts[0]:  # what every call is asked
+                    self.first = self.first or ""
+                    certain = {self.first} & self.sure
             body += [f"        {note}", f"        {word} (", f"            {terms[0]}"]
             body += [f"            and {term}" for term in terms[1:]]
             body += ["        ):", f"            {serve} = {name}"]
@@ -276,7 +279,10 @@ class _Writer:
         if reading in self.sure:
             return local
         self.sure.add(reading)
-        if reading not in self.shared:
+        is_first = self.first is None
+        if is_first:
+            self.first = reading
+        if reading not in self.shared or is_first:
             return f"({local} := {value})"
         is_ever_false = reading.partition(".")[2] not in ("dtype", "shape")
         return (
