@@ -232,3 +232,16 @@ def test_torch_agrees_with_numpy(batch: int, dtype: str, atol: float) -> None:
         torch_vae.decode(euler(torch_dit, latent, torch_embedding, torch_null)),
         vae.decode(euler(dit, given.latent, embedding, null_embedding)),
     )
+
+
+def test_training_reaches_every_parameter_through_the_kernels(single: Instance) -> None:
+    torch = pytest.importorskip("torch")
+    from digits.torch_builders import Dit
+
+    dit = Dit(place("torch").kernels)
+    dit.load_state_dict({name: torch.tensor(array) for name, array in single.data.part("dit").items()})
+    given = inputs(3, single)
+    embedding = torch.tensor(numpy_builders.text_encoder(single)(given.labels))
+    dit(torch.tensor(given.latent), embedding, 0.37).square().mean().backward()
+    gradients = {name: parameter.grad for name, parameter in dit.named_parameters()}
+    assert [name for name, gradient in gradients.items() if gradient is None or not gradient.any()] == []

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from digits.architecture import (
-    CONFIG,
-    NORM_EPSILON,
-    DitKernels,
-    FloatArray,
-    time_frequencies,
-)
+from digits.architecture import CONFIG, NORM_EPSILON, DitKernels, FloatArray, time_frequencies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -188,6 +182,6 @@ def _adapted(x: FloatArray, shift: FloatArray, scale: FloatArray, kernels: DitKe
 
 
 def _silu(x: FloatArray) -> FloatArray:
-    """Give x sigmoid(x), through tanh because exp(-x) overflows. Small here, and no op: the network's own."""
+    """Give x sigmoid(x), through tanh because exp(-x) overflows. The catalogue has it only with a product behind it."""
     out: FloatArray = 0.5 * x * (1 + np.tanh(0.5 * x))
     return out

@@ -38,14 +38,13 @@ __all__ = [
 ]
 
 Form = Literal["ode", "sde"]
-Array = Any  # numpy or torch: the loop only adds, multiplies and hands on
+Array = Any  # numpy or torch: the loop hands on what it is given
 
 SPECS = (
     ComponentSpec(id="text_encoder", kind="text_encoder", factory=numpy_builders.text_encoder),
     ComponentSpec(id="dit", kind="dit", factory=numpy_builders.dit),
     ComponentSpec(id="vae", kind="vae", factory=numpy_builders.vae),
 )
-
 
 OPS = tuple(sorted({"cfg_combine", "cfg_flow_match_step", "flow_sde_step", *DitKernels._fields}))
 """What drawing asks of a platform: the ops of the loop and of the transformer."""
