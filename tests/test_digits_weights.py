@@ -1,7 +1,11 @@
-"""The digits example without the engine: its weights file, and that its three implementations are one model."""
+"""The digits example without the engine: its weights file, and that its three implementations are one model.
+
+The kernels are the backends' functions, handed over in a dict.
+"""
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,31 +25,49 @@ from digits.architecture import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from digits.architecture import FloatArray
 
 BATCHES = [1, 2, 7, 20]
+KERNELS = ["reference", "accel"]
+MODULES = {"attention": "attention", "gelu": "activation", "layer_norm": "norm", "modulate": "norm"}
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    kernels: dict[str, Callable[..., Any]]
+    torch_device: str = "cpu"
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
     data: Weights
+    platform: Platform
 
 
-@dataclass(frozen=True, slots=True)
-class Platform:
-    torch_device: str
+def place(backend: str) -> Platform:
+    modules = {op: importlib.import_module(f"rung_backends.{backend}.{name}") for op, name in MODULES.items()}
+    return Platform({op: getattr(module, op) for op, module in modules.items()})
+
+
+def instance_of(dtype: str, backend: str = "reference") -> Instance:
+    return Instance(load_weights(dtype=dtype), place(backend))
+
+
+def accel_dit(instance: Instance) -> accel_builders.PackedDit:
+    return accel_builders.build_dit(None, instance, instance.platform)
 
 
 @pytest.fixture(scope="module")
 def single() -> Instance:
-    return Instance(load_weights())
+    return instance_of("float32")
 
 
 @pytest.fixture(scope="module")
 def double() -> Instance:
-    return Instance(load_weights(dtype=np.float64))
+    return instance_of("float64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +134,7 @@ def test_the_codec_gives_back_what_it_was_given(single: Instance) -> None:
 def test_sigma_may_differ_between_samples(batch: int, double: Instance) -> None:
     given = inputs(batch, double)
     embedding = numpy_builders.text_encoder(double)(given.labels)
-    for dit in (numpy_builders.dit(double), accel_builders.build_dit(None, double, Platform("cpu"))):
+    for dit in (numpy_builders.dit(double), accel_dit(double)):
         sigmas = np.linspace(0, 1, batch)
         together = dit(given.latent, embedding, sigmas)
         for i, sigma in enumerate(sigmas):
@@ -120,14 +142,14 @@ def test_sigma_may_differ_between_samples(batch: int, double: Instance) -> None:
             np.testing.assert_allclose(together[i : i + 1], alone, atol=1e-12)
 
 
+@pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("batch", BATCHES)
-def test_accel_equals_numpy_bit_for_bit(batch: int, dtype: str) -> None:
-    instance = Instance(load_weights(dtype=dtype))
+def test_with_the_same_kernels_accel_equals_numpy_bit_for_bit(batch: int, dtype: str, kernels: str) -> None:
+    instance = instance_of(dtype, kernels)
     given = inputs(batch, instance)
     plain_dit, plain_vae = numpy_builders.dit(instance), numpy_builders.vae(instance)
-    packed_dit = accel_builders.build_dit(None, instance, Platform("cpu"))
-    packed_vae = accel_builders.build_vae(None, instance, Platform("cpu"))
+    packed_dit, packed_vae = accel_dit(instance), accel_builders.build_vae(None, instance, instance.platform)
     encode = numpy_builders.text_encoder(instance)
     embedding, null_embedding = encode(given.labels), encode(np.full(batch, NULL_LABEL))
 
@@ -145,7 +167,34 @@ def test_accel_equals_numpy_bit_for_bit(batch: int, dtype: str) -> None:
     )
 
 
-@pytest.mark.parametrize("build", [numpy_builders.dit, lambda i: accel_builders.build_dit(None, i, Platform("cpu"))])
+@pytest.mark.parametrize(("dtype", "atol"), [("float32", 1e-5), ("float64", 1e-12)])
+@pytest.mark.parametrize("build", [numpy_builders.dit, accel_dit])
+def test_what_other_kernels_change_is_their_rounding(build: Any, dtype: str, atol: float) -> None:
+    given = inputs(7, instance_of(dtype))
+    embedding = numpy_builders.text_encoder(instance_of(dtype))(given.labels)
+    plain, other = (build(instance_of(dtype, kernels))(given.latent, embedding, 0.37) for kernels in KERNELS)
+    assert not np.array_equal(plain, other)
+    np.testing.assert_allclose(other, plain, rtol=0, atol=atol, strict=True)
+
+
+@pytest.mark.parametrize("build", [numpy_builders.dit, accel_dit])
+def test_kernels_are_looked_up_when_it_is_built_and_not_when_it_is_called(build: Any) -> None:
+    asked: list[str] = []
+
+    class Kernels(dict[str, Any]):
+        def __getitem__(self, op: str) -> Any:
+            asked.append(op)
+            return super().__getitem__(op)
+
+    instance = instance_of("float32")
+    dit = build(Instance(instance.data, Platform(Kernels(instance.platform.kernels))))
+    assert sorted(asked) == sorted(MODULES)
+    given = inputs(2, instance)
+    dit(given.latent, numpy_builders.text_encoder(instance)(given.labels), 0.5)
+    assert len(asked) == len(MODULES)
+
+
+@pytest.mark.parametrize("build", [numpy_builders.dit, accel_dit])
 def test_no_argument_is_changed(build: Any, double: Instance) -> None:
     given = inputs(7, double)
     embedding = numpy_builders.text_encoder(double)(given.labels)
@@ -161,7 +210,7 @@ def test_torch_agrees_with_numpy(batch: int, dtype: str, atol: float) -> None:
     torch = pytest.importorskip("torch")
     from digits import torch_builders
 
-    instance, cpu = Instance(load_weights(dtype=dtype)), Platform("cpu")
+    instance, cpu = instance_of(dtype), place("torch")
     given = inputs(batch, instance)
     encode = numpy_builders.text_encoder(instance)
     torch_encode = torch_builders.build_text_encoder(None, instance, cpu)
@@ -183,3 +232,16 @@ def test_torch_agrees_with_numpy(batch: int, dtype: str, atol: float) -> None:
         torch_vae.decode(euler(torch_dit, latent, torch_embedding, torch_null)),
         vae.decode(euler(dit, given.latent, embedding, null_embedding)),
     )
+
+
+def test_training_reaches_every_parameter_through_the_kernels(single: Instance) -> None:
+    torch = pytest.importorskip("torch")
+    from digits.torch_builders import Dit
+
+    dit = Dit(place("torch").kernels)
+    dit.load_state_dict({name: torch.tensor(array) for name, array in single.data.part("dit").items()})
+    given = inputs(3, single)
+    embedding = torch.tensor(numpy_builders.text_encoder(single)(given.labels))
+    dit(torch.tensor(given.latent), embedding, 0.37).square().mean().backward()
+    gradients = {name: parameter.grad for name, parameter in dit.named_parameters()}
+    assert [name for name, gradient in gradients.items() if gradient is None or not gradient.any()] == []

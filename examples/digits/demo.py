@@ -15,7 +15,7 @@ import numpy as np
 
 import rung
 from digits.architecture import load_weights
-from digits.pipeline import SPECS, draw_sheet, sample_digits
+from digits.pipeline import OPS, SPECS, draw_sheet, sample_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ def platforms(table: rung.Table) -> Iterator[tuple[str, rung.Platform]]:
         except rung.DeviceNotFound as error:
             print(f"\n{name}\n  not usable here: {error}")
             continue
-        outcome = found.resolve("flow_match_step")
+        outcome = found.resolve("cfg_flow_match_step")
         if outcome.cell is not None and outcome.cell.device == device and outcome.cell.arrays == "torch":
             yield name, found
         else:
@@ -46,9 +46,9 @@ def platforms(table: rung.Table) -> Iterator[tuple[str, rung.Platform]]:
 
 
 def report(platform: rung.Platform) -> None:
-    """Print the platform, and the ladder of every op and component down to the rung that serves."""
+    """Print the platform, and the ladder of every op and component of the model down to the rung that serves."""
     print(f"  {platform!r}, devices in order: {', '.join(platform.device_chain)}")
-    for op in platform.table.ops:
+    for op in OPS:
         ladder(platform.resolve(op))
     for spec in SPECS:
         ladder(platform.resolve_component(spec.kind))
@@ -57,14 +57,14 @@ def report(platform: rung.Platform) -> None:
 def ladder(outcome: rung.Resolution) -> None:
     """Print one resolution: what serves, and why each rung before it does not."""
     serving = outcome.cell.id if outcome.cell is not None else "nothing"
-    print(f"    {outcome.request:<16} {serving}{' (bridged)' if outcome.bridged else ''}")
+    print(f"    {outcome.request:<20} {serving}{' (bridged)' if outcome.bridged else ''}")
     for passed in outcome.rungs:
         if passed.verdict in ("no", "unknown", "broken"):
-            print(f"    {'':<16}   passed over {passed.cell.id}: {passed.verdict}, {passed.reason}")
+            print(f"    {'':<20}   passed over {passed.cell.id}: {passed.verdict}, {passed.reason}")
     for other in outcome.not_offered:
-        print(f"    {'':<16}   not offered  {other.cell.id}: {other.reason}")
+        print(f"    {'':<20}   not offered  {other.cell.id}: {other.reason}")
     for fall in outcome.falls:
-        print(f"    {'':<16}   fall on {fall.axis} ({fall.level}): {fall.reason}")
+        print(f"    {'':<20}   fall on {fall.axis} ({fall.level}): {fall.reason}")
 
 
 def recognised(images: FloatArray, labels: Sequence[int]) -> float:

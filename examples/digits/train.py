@@ -1,6 +1,7 @@
 """Train the digits model and write its weights: `python examples/digits/train.py`.
 
-Owns training only. The network is `digits.torch_builders`, and nothing at run time imports this file.
+Owns training only. The network is `digits.torch_builders`, its kernels are those that serve drawing with torch on the
+CPU, and nothing at run time imports this file.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
+import rung
 from digits.architecture import (
     CONFIG,
     NULL_LABEL,
@@ -32,7 +34,7 @@ from digits.architecture import (
 from digits.torch_builders import Dit, TextEncoder, Vae
 
 if TYPE_CHECKING:
-    from digits.architecture import FloatArray
+    from digits.architecture import FloatArray, KernelTable
 
 BATCH = 128
 LEARNING_RATE = 2e-3
@@ -44,10 +46,10 @@ LABEL_DROPOUT = 0.1  # how often a label becomes "no label" (Ho & Salimans 2022,
 class Model(nn.Module):
     """The three components under the names their parameters have in the weights file."""
 
-    def __init__(self) -> None:
+    def __init__(self, kernels: KernelTable) -> None:
         super().__init__()
         self.text_encoder = TextEncoder()
-        self.dit = Dit()
+        self.dit = Dit(kernels)
         self.vae = Vae()
 
     def forward(self, latent: Tensor, labels: Tensor, sigma: float | Tensor) -> Tensor:
@@ -82,7 +84,7 @@ def flow_matching_loss(model: Model, latents: Tensor, labels: Tensor, generator:
     return functional.mse_loss(predicted, noise - latents)
 
 
-def train(steps: int, seed: int) -> tuple[Model, float]:
+def train(kernels: KernelTable, steps: int, seed: int) -> tuple[Model, float]:
     """Train from `seed` and give the averaged model with the mean loss of the last tenth of the steps."""
     torch.manual_seed(seed)
     # One thread: a sum's order follows the thread count, and with it the weights; and two threads on a machine that
@@ -93,7 +95,7 @@ def train(steps: int, seed: int) -> tuple[Model, float]:
     images = torch.tensor(data.images / 16, dtype=torch.float32)
     labels = torch.tensor(data.target)
 
-    model = Model()
+    model = Model(kernels)
     fit_codec(model.vae, images)
     latents = model.vae.encode(images)
     averaged = copy.deepcopy(model).requires_grad_(False)
@@ -123,16 +125,19 @@ def train(steps: int, seed: int) -> tuple[Model, float]:
 
 
 @torch.no_grad()
-def accuracy(model: Model, *, each: int = 50, steps: int = 25, guidance: float = 2.5, seed: int = 1) -> float:
+def accuracy(
+    model: Model, kernels: KernelTable, *, each: int = 50, steps: int = 25, guidance: float = 2.5, seed: int = 1
+) -> float:
     """Draw `each` images of every digit and give the share that a classifier of the real data recognises."""
     labels = torch.arange(CONFIG.classes).repeat_interleave(each)
     nothing = torch.full_like(labels, NULL_LABEL)
     generator = torch.Generator().manual_seed(seed)
     latent = torch.randn((len(labels), CONFIG.tokens, CONFIG.channels), generator=generator)
+    guided_step = kernels["cfg_flow_match_step"]
     for step in range(steps):
-        sigma = 1 - step / steps
-        free = model(latent, nothing, sigma)
-        latent = latent - (free + guidance * (model(latent, labels, sigma) - free)) / steps
+        sigma, sigma_next = 1 - step / steps, 1 - (step + 1) / steps
+        labelled, free = model(latent, labels, sigma), model(latent, nothing, sigma)
+        latent = guided_step(latent, labelled, free, guidance, sigma, sigma_next)
     images = model.vae.decode(latent).reshape(len(labels), -1).numpy()
     data = load_digits()
     classifier = LogisticRegression(max_iter=1000).fit(data.data / 16, data.target)
@@ -147,8 +152,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=WEIGHTS_PATH, help="weights file (the example's own)")
     options = parser.parse_args()
 
+    kernels = rung.detect(device="cpu", arrays="torch").kernels
     start = time.perf_counter()
-    model, loss = train(options.steps, options.seed)
+    model, loss = train(kernels, options.steps, options.seed)
     minutes = (time.perf_counter() - start) / 60
     state = model.state_dict()
     arrays: dict[str, FloatArray] = {name: state[name].numpy() for name in parameter_shapes()}
@@ -156,7 +162,7 @@ def main() -> None:
     stored = load_weights(options.output)
     model.load_state_dict({name: torch.tensor(array) for name, array in stored.arrays.items()})
     print(f"{parameter_count():,} parameters, {minutes:.1f} minutes, loss {loss:.4f}")
-    print(f"recognised: {accuracy(model):.1%} of 500 digits drawn with the stored weights")
+    print(f"recognised: {accuracy(model, kernels):.1%} of 500 digits drawn with the stored weights")
 
 
 if __name__ == "__main__":

@@ -12,13 +12,16 @@ gives the reference's answers bit for bit.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from rung_backends.accel.checks import Array, check_alike, check_floats, descent, given
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
 
 __all__ = [
     "flow_match_step",
@@ -27,9 +30,6 @@ __all__ = [
     "flow_sde_step",
     "flow_sde_step_tiled",
 ]
-
-Array = NDArray[np.floating[Any]]
-Lanes = NDArray[np.float64]
 
 TILE = 256
 """How many elements the vector unit takes at once."""
@@ -44,8 +44,9 @@ def flow_match_step(sample: Array, velocity: Array, sigma: float, sigma_next: fl
 
     Source, shapes, dtypes, ranges and errors: `rung_backends.reference.solver.flow_match_step`.
     """
-    _require_alike(sample, {"velocity": velocity})
-    dt = -_descent(sigma, sigma_next)
+    check_floats(sample=sample, velocity=velocity)
+    check_alike(sample=sample, velocity=velocity)
+    dt = -descent(sigma, sigma_next)
     return _store([x + dt * v for x, v in zip(_scalars(sample), _scalars(velocity), strict=True)], sample)
 
 
@@ -55,8 +56,9 @@ def flow_match_step_tiled(sample: Array, velocity: Array, sigma: float, sigma_ne
 
     Source, shapes, dtypes, ranges and errors: `rung_backends.reference.solver.flow_match_step`.
     """
-    _require_alike(sample, {"velocity": velocity})
-    dt = -_descent(sigma, sigma_next)
+    check_floats(sample=sample, velocity=velocity)
+    check_alike(sample=sample, velocity=velocity)
+    dt = -descent(sigma, sigma_next)
     x, v = _lanes(sample), _lanes(velocity)
     out = np.empty(x.shape, sample.dtype)
     for tile in _tiles(x.size):
@@ -70,8 +72,9 @@ def flow_match_step_fused(sample: Array, velocity: Array, sigma: float, sigma_ne
 
     Source, shapes, dtypes, ranges and errors: `rung_backends.reference.solver.flow_match_step`.
     """
-    _require_alike(sample, {"velocity": velocity})
-    dt = -_descent(sigma, sigma_next)
+    check_floats(sample=sample, velocity=velocity)
+    check_alike(sample=sample, velocity=velocity)
+    dt = -descent(sigma, sigma_next)
     buffer = velocity.astype(np.float64)
     np.multiply(buffer, dt, out=buffer)
     np.add(buffer, sample, out=buffer)
@@ -199,10 +202,11 @@ def _plan(
 ) -> _Plan:
     if not (noise is None or prev_sample is None):
         raise ValueError("give noise (to draw with it) or prev_sample (to judge it), not both")
-    arrays = {"velocity": velocity, "noise": noise, "prev_sample": prev_sample}
-    _require_alike(sample, {name: array for name, array in arrays.items() if array is not None})
+    others = given(noise=noise, prev_sample=prev_sample)
+    check_floats(sample=sample, velocity=velocity, **others)
+    check_alike(sample=sample, velocity=velocity, **others)
     sigma, noise_scale = float(sigma), float(noise_scale)
-    down = _descent(sigma, sigma_next)
+    down = descent(sigma, sigma_next)
     if not (math.isfinite(noise_scale) and noise_scale >= 0.0):
         raise ValueError(f"noise_scale must be finite and not negative, got {noise_scale}")
 
@@ -224,31 +228,7 @@ def _total(energies: Iterable[float]) -> float:
         return math.inf
 
 
-def _descent(sigma: float, sigma_next: float) -> float:
-    """Give sigma - sigma_next, or refuse a step that leaves [0, 1] or goes up."""
-    if 0.0 <= sigma_next <= sigma <= 1.0:
-        return float(sigma) - float(sigma_next)
-    raise ValueError(
-        f"a step goes down within [0, 1]: need 0 <= sigma_next <= sigma <= 1, "
-        f"got sigma={sigma}, sigma_next={sigma_next}"
-    )
-
-
-def _require_alike(sample: Array, others: dict[str, Array]) -> None:
-    """Refuse what is no float array, and arrays that do not lie over the sample."""
-    for name, array in ({"sample": sample} | others).items():
-        if not isinstance(array, np.ndarray):
-            raise TypeError(f"{name} must be a numpy array, got {type(array).__name__}")
-        if array.dtype.kind != "f" or array.dtype.itemsize > 8:
-            raise TypeError(f"{name} must be float16, float32 or float64, got {array.dtype}")
-    if not sample.shape:
-        raise ValueError("sample needs a batch axis: its shape is (), use sample[None]")
-    for name, array in others.items():
-        if array.shape != sample.shape:
-            raise ValueError(f"{name} must have sample's shape {sample.shape}, got {array.shape}")
-
-
-def _lanes(array: Array) -> Lanes:
+def _lanes(array: Array) -> NDArray[np.float64]:
     """Lay an array out for the vector unit: flat, in C order. May be a view: only ever read."""
     return np.asarray(array, dtype=np.float64, order="C").reshape(-1)
 

@@ -19,7 +19,7 @@ Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.floating[Any] | np.bool_]
 
 # Scores held at once, so that memory grows with the number of keys and not with its product with the queries':
-# 8 MiB of float64, or one row where that is longer.
+# 8 MiB of float64, or one row of every head where that is longer.
 _SCORES = 2**20
 
 
@@ -71,25 +71,29 @@ def attention(
         raise ValueError(f"scale must be finite, got {scale}")
 
     batch, heads, queries, _ = q.shape
-    kv_heads, keys = k.shape[1:3]
+    keys = k.shape[2]
     if mask is not None:
         mask = np.broadcast_to(mask, (batch, heads, queries, keys))
-    rows = max(1, _SCORES // max(1, keys))
+    rows = max(1, _SCORES // max(1, heads * keys))
     result = np.empty((batch, heads, queries, v.shape[3]), q.dtype)
-    for sample, head in np.ndindex(batch, heads):
-        shared = head // (heads // kv_heads)
-        key, value = k[sample, shared].astype(np.float64), v[sample, shared].astype(np.float64)
+    for sample in range(batch):
+        key, value = (_per_head(array[sample], heads) for array in (k, v))
         for start in range(0, queries, rows):
             block = slice(start, start + rows)
-            scores = scale * (q[sample, head, block].astype(np.float64) @ key.T)
+            scores = scale * (q[sample, :, block].astype(np.float64) @ key.swapaxes(1, 2))
             if mask is not None:
-                scores = _masked(scores, mask[sample, head, block])
+                scores = _masked(scores, mask[sample, :, block])
             if causal:
-                last = np.arange(start, start + len(scores)) + keys - queries
+                last = np.arange(start, start + scores.shape[1]) + keys - queries
                 scores = _masked(scores, np.arange(keys) <= last[:, None])
-            result[sample, head, block] = _softmax(scores) @ value
-            result[sample, head, block][np.all(scores == -np.inf, axis=1)] = 0.0
+            blind = np.all(scores == -np.inf, axis=2, keepdims=True)
+            result[sample, :, block] = np.where(blind, 0.0, _softmax(scores) @ value)
     return result
+
+
+def _per_head(array: Array, heads: int) -> NDArray[np.float64]:
+    """Give each query head the keys or values it looks at, (Hkv, Skv, D) as (Hq, Skv, D)."""
+    return np.repeat(array.astype(np.float64), heads // max(1, len(array)), axis=0)
 
 
 def _masked(scores: NDArray[np.float64], mask: Mask) -> NDArray[np.float64]:
@@ -98,9 +102,9 @@ def _masked(scores: NDArray[np.float64], mask: Mask) -> NDArray[np.float64]:
 
 def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Give the weights of each row; zeros, without the NaN of -inf - -inf, where all its scores are -inf."""
-    peak = scores.max(axis=1, keepdims=True, initial=-np.inf)
+    peak = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     weights = np.exp(scores - np.where(peak == -np.inf, 0.0, peak))
-    total = weights.sum(axis=1, keepdims=True)
+    total = weights.sum(axis=-1, keepdims=True)
     return weights / np.where(total == 0.0, 1.0, total)
 
 

@@ -1,17 +1,16 @@
 """The transformer and the codec for the stand-in accelerator: a packed program instead of layers.
 
-Owns `accel`'s own way to the same numbers. Must not import the engine, torch or the numpy builders it is
-checked against: shared code would make the check empty. There is no text encoder here; `accel` leaves it to
-the factory.
+Owns `accel`'s own way through the network; attention, norms, modulation and GELU are the platform's kernels. Must not
+import the engine, torch or the numpy builders it is checked against: shared code would make the check empty. There is
+no text encoder here; `accel` leaves it to the factory.
 
 Note [Same roundings, different program]
 ----------------------------------------
-In float64 every result equals the numpy builders' bit for bit. Packing may therefore only do what floating
-point arithmetic cannot see:
+With the same kernels every result equals the numpy builders' bit for bit, so what differs between two platforms is what
+their kernels round. Packing may therefore only do what floating point arithmetic cannot see:
 
 - move numbers: permutations, copies, one arena for all weights, work in place;
-- fold powers of two: 1/sqrt(16) of the attention goes into the query weights, the 1/2 of GELU and SiLU into
-  the layer behind them, 1/64 of a mean becomes a product;
+- fold powers of two: 1/sqrt(16) of the attention goes into the query weights, the 1/2 of SiLU into the layer behind it;
 - swap the sides of a sum or a product.
 
 It may not merge products of matrices, regroup a sum or reduce over another axis. `_exact` refuses a constant
@@ -25,14 +24,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from digits.architecture import CONFIG, GELU_CUBIC, GELU_SCALE, NORM_EPSILON, Weights, time_frequencies
+from digits.architecture import CONFIG, NORM_EPSILON, DitKernels, Weights, time_frequencies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from digits.architecture import Config, FloatArray, Instance, Platform
+    from digits.architecture import Config, FloatArray, Instance, KernelTable, Platform
 
 __all__ = ["PackedDit", "PackedVae", "build_dit", "build_vae"]
 
@@ -40,9 +39,9 @@ __all__ = ["PackedDit", "PackedVae", "build_dit", "build_vae"]
 class PackedDit:
     """The transformer as straight-line code over rows (batch * tokens, width) and one arena of weights."""
 
-    def __init__(self, weights: Weights, config: Config = CONFIG) -> None:
+    def __init__(self, weights: Weights, kernels: KernelTable, config: Config = CONFIG) -> None:
         self._config = config
-        self._mean = _exact(1 / config.width)
+        self._kernels = DitKernels.of(kernels)
         packed = _pack(_folded(weights.part("dit"), config))
         self._position = packed["position"]
         self._frequencies = time_frequencies(config).astype(weights.dtype)
@@ -66,7 +65,7 @@ class PackedDit:
             table = _run(modulation, condition).reshape(batch, 6, 1, -1)
             branch = self._attend(_run(qkv, self._adapt(rows, table[:, 0], table[:, 1])), batch)
             self._add(rows, _run(project, branch), table[:, 2])
-            branch = _twice_gelu(_run(up, self._adapt(rows, table[:, 3], table[:, 4])))
+            branch = self._kernels.gelu(_run(up, self._adapt(rows, table[:, 3], table[:, 4])), approximate="tanh")
             self._add(rows, _run(down, branch), table[:, 5])
         modulation, head = self._exit
         table = _run(modulation, condition).reshape(batch, 2, 1, -1)
@@ -88,16 +87,9 @@ class PackedDit:
 
     def _adapt(self, rows: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
         """Layer normalisation, times 1 + scale, plus shift, each (batch, 1, width)."""
-        total = np.add.reduce(rows, axis=-1, keepdims=True)
-        normed = rows - total * self._mean
-        spread = np.add.reduce(normed * normed, axis=-1, keepdims=True)
-        spread *= self._mean
-        spread += NORM_EPSILON
-        normed /= np.sqrt(spread)
-        view = normed.reshape(len(shift), -1, rows.shape[-1])
-        view *= scale + 1
-        view += shift
-        return normed
+        normed: FloatArray = self._kernels.layer_norm(rows, eps=NORM_EPSILON)
+        adapted: FloatArray = self._kernels.modulate(normed.reshape(len(shift), -1, rows.shape[-1]), shift, scale)
+        return adapted.reshape(rows.shape)
 
     def _add(self, rows: FloatArray, branch: FloatArray, gate: FloatArray) -> None:
         view = branch.reshape(len(gate), -1, rows.shape[-1])
@@ -108,16 +100,11 @@ class PackedDit:
         """Attention over rows (batch * tokens, 3 * width) whose queries are scaled already."""
         heads, head_width = self._config.heads, self._config.head_width
         q, k, v = (
-            third.reshape(batch, -1, heads, head_width).transpose(0, 2, 1, 3).copy()
+            third.reshape(batch, -1, heads, head_width).transpose(0, 2, 1, 3)
             for third in np.split(projected, 3, axis=1)
         )
-        scores = np.matmul(q, k.transpose(0, 1, 3, 2))
-        scores -= np.maximum.reduce(scores, axis=-1, keepdims=True)
-        scores = np.exp(scores)
-        scores /= np.add.reduce(scores, axis=-1, keepdims=True)
-        mixed = np.empty((batch, scores.shape[2], heads, head_width), projected.dtype)
-        mixed[...] = np.matmul(scores, v).transpose(0, 2, 1, 3)
-        return mixed.reshape(len(projected), -1)
+        mixed: FloatArray = self._kernels.attention(q, k, v, scale=1.0)
+        return mixed.transpose(0, 2, 1, 3).reshape(len(projected), -1)
 
 
 class PackedVae:
@@ -153,7 +140,7 @@ class PackedVae:
 
 def build_dit(spec: object, instance: Instance, platform: Platform) -> PackedDit:
     """Build the transformer."""
-    return PackedDit(instance.data)
+    return PackedDit(instance.data, platform.kernels)
 
 
 def build_vae(spec: object, instance: Instance, platform: Platform) -> PackedVae:
@@ -178,7 +165,7 @@ def _folded(part: Mapping[str, FloatArray], config: Config) -> dict[str, FloatAr
     folded = dict(part)
     half = _exact(0.5)
     for name in part:
-        if name.endswith(("down.weight", "modulation.weight", "time_out.weight")):
+        if name.endswith(("modulation.weight", "time_out.weight")):
             folded[name] = part[name] * half
         elif name.endswith((".qkv.weight", ".qkv.bias")):
             folded[name] = part[name].copy()
@@ -203,19 +190,6 @@ def _run(layer: _Gemm, rows: FloatArray) -> FloatArray:
     out: FloatArray = np.matmul(rows, layer.weight)
     out += layer.bias
     return out
-
-
-def _twice_gelu(x: FloatArray) -> FloatArray:
-    """GELU without its half, in place: the layer behind it carries that."""
-    inner = x * x
-    inner *= x
-    inner *= GELU_CUBIC
-    inner += x
-    inner *= GELU_SCALE
-    gate = np.tanh(inner)
-    gate += 1
-    x *= gate
-    return x
 
 
 def _twice_silu(x: FloatArray) -> FloatArray:

@@ -1,7 +1,7 @@
 """The sizes, parameter names and weights of the digits model, shared by every builder.
 
 Owns what all implementations must agree on, as pure data in numpy. Must not compute a layer, and must not
-import torch or the engine: what a builder is handed is described here by two small protocols.
+import torch or the engine: what a builder is handed is described here by small protocols.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 __all__ = [
     "CONFIG",
-    "GELU_CUBIC",
-    "GELU_SCALE",
     "NORM_EPSILON",
     "NULL_LABEL",
     "WEIGHTS_PATH",
     "Config",
+    "DitKernels",
     "FloatArray",
     "Instance",
     "IntArray",
+    "KernelTable",
     "Platform",
     "Weights",
     "load_weights",
@@ -81,8 +81,6 @@ NULL_LABEL = CONFIG.classes  # "no label", the unconditional half of classifier-
 WEIGHTS_PATH = Path(__file__).with_name("weights.npz")
 
 NORM_EPSILON = 1e-6
-GELU_SCALE = 0.7978845608028654  # sqrt(2 / pi)
-GELU_CUBIC = 0.044715
 
 
 def parameter_shapes(config: Config = CONFIG) -> dict[str, tuple[int, ...]]:
@@ -143,13 +141,42 @@ class Instance(Protocol):
     def data(self) -> Weights:
         """The weights, loaded once for all components."""
 
+    @property
+    def platform(self) -> Platform:
+        """The platform it is built for, for a factory: a builder is handed it beside the instance."""
+
 
 class Platform(Protocol):
     """What a builder needs of the platform it builds for."""
 
     @property
+    def kernels(self) -> KernelTable:
+        """The platform's kernels."""
+
+    @property
     def torch_device(self) -> str:
         """What torch calls the platform's device, such as `cuda:0`."""
+
+
+class KernelTable(Protocol):
+    """The kernels of a platform: plain functions, by the names of their ops."""
+
+    def __getitem__(self, op: str, /) -> Callable[..., Any]:
+        """Give the kernel that serves an op here."""
+
+
+class DitKernels(NamedTuple):
+    """The kernels that the transformer calls: looked up once, when it is built."""
+
+    attention: Callable[..., Any]
+    gelu: Callable[..., Any]
+    layer_norm: Callable[..., Any]
+    modulate: Callable[..., Any]
+
+    @classmethod
+    def of(cls, kernels: KernelTable) -> DitKernels:
+        """Look them up."""
+        return cls(*(kernels[op] for op in cls._fields))
 
 
 def load_weights(path: Path = WEIGHTS_PATH, *, dtype: DTypeLike = np.float32) -> Weights:

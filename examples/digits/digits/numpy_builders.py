@@ -1,7 +1,7 @@
 """The digits model in numpy: the factories, and so the last rung of every component.
 
-Owns the plain statement of the network that other builders are compared with. Must not import torch or the
-engine.
+Owns the plain statement of the network that other builders are compared with: its layers, and what flows between
+them. Attention, norms, modulation and GELU are the platform's kernels. Must not import torch or the engine.
 """
 
 from __future__ import annotations
@@ -10,21 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from digits.architecture import (
-    CONFIG,
-    GELU_CUBIC,
-    GELU_SCALE,
-    NORM_EPSILON,
-    FloatArray,
-    time_frequencies,
-)
+from digits.architecture import CONFIG, NORM_EPSILON, DitKernels, FloatArray, time_frequencies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from digits.architecture import Config, Instance, IntArray, Weights
+    from digits.architecture import Config, Instance, IntArray, KernelTable, Weights
 
 __all__ = ["Dit", "TextEncoder", "Vae", "dit", "text_encoder", "vae"]
 
@@ -51,15 +44,15 @@ class Dit:
     Modeling").
     """
 
-    def __init__(self, weights: Weights, config: Config = CONFIG) -> None:
+    def __init__(self, weights: Weights, kernels: KernelTable, config: Config = CONFIG) -> None:
         part = weights.part("dit")
-        self._config = config
+        self._kernels = DitKernels.of(kernels)
         self._frequencies = time_frequencies(config).astype(weights.dtype)
         self._position = part["position"]
         self._patch = _Linear.of(part, "patch")
         self._time_in = _Linear.of(part, "time_in")
         self._time_out = _Linear.of(part, "time_out")
-        self._blocks = [_Block.of(part, index, config) for index in range(config.depth)]
+        self._blocks = [_Block.of(part, index, config, self._kernels) for index in range(config.depth)]
         self._modulation = _Linear.of(part, "modulation")
         self._head = _Linear.of(part, "head")
 
@@ -73,7 +66,7 @@ class Dit:
         for block in self._blocks:
             x = block(x, condition)
         shift, scale = _split(self._modulation(condition), 2)
-        return self._head(_modulate(x, shift, scale))
+        return self._head(_adapted(x, shift, scale, self._kernels))
 
     def _time(self, sigma: float | FloatArray, batch: int) -> FloatArray:
         sigmas = np.full(batch, sigma, dtype=self._frequencies.dtype)
@@ -113,7 +106,7 @@ def text_encoder(instance: Instance) -> TextEncoder:
 
 def dit(instance: Instance) -> Dit:
     """Build the transformer."""
-    return Dit(instance.data)
+    return Dit(instance.data, instance.platform.kernels)
 
 
 def vae(instance: Instance) -> Vae:
@@ -144,6 +137,7 @@ class _Block(NamedTuple):
     """
 
     config: Config
+    kernels: DitKernels
     modulation: _Linear
     qkv: _Linear
     project: _Linear
@@ -151,22 +145,22 @@ class _Block(NamedTuple):
     down: _Linear
 
     @classmethod
-    def of(cls, part: Mapping[str, FloatArray], index: int, config: Config) -> _Block:
+    def of(cls, part: Mapping[str, FloatArray], index: int, config: Config, kernels: DitKernels) -> _Block:
         layers = ("modulation", "qkv", "project", "up", "down")
-        return cls(config, *(_Linear.of(part, f"blocks.{index}.{layer}") for layer in layers))
+        return cls(config, kernels, *(_Linear.of(part, f"blocks.{index}.{layer}") for layer in layers))
 
     def __call__(self, x: FloatArray, condition: FloatArray) -> FloatArray:
         shift1, scale1, gate1, shift2, scale2, gate2 = _split(self.modulation(condition), 6)
-        x = x + gate1 * self._attention(_modulate(x, shift1, scale1))
-        return x + gate2 * self.down(_gelu(self.up(_modulate(x, shift2, scale2))))
+        x = x + gate1 * self._attention(_adapted(x, shift1, scale1, self.kernels))
+        hidden = self.up(_adapted(x, shift2, scale2, self.kernels))
+        return x + gate2 * self.down(self.kernels.gelu(hidden, approximate="tanh"))
 
     def _attention(self, x: FloatArray) -> FloatArray:
-        """Give softmax(q k^T / sqrt(head width)) v for every head, projected (Vaswani et al. 2017)."""
+        """Let every token look at all, in every head, and project what the heads found."""
         batch, tokens, width = x.shape
         split = self.qkv(x).reshape(batch, tokens, 3, self.config.heads, self.config.head_width)
-        q, k, v = np.ascontiguousarray(split.transpose(2, 0, 3, 1, 4))
-        scores = (q @ k.swapaxes(-1, -2)) * self.config.head_width**-0.5
-        attended = _softmax(scores) @ v
+        q, k, v = split.transpose(2, 0, 3, 1, 4)
+        attended: FloatArray = self.kernels.attention(q, k, v)
         return self.project(attended.transpose(0, 2, 1, 3).reshape(batch, tokens, width))
 
 
@@ -181,27 +175,13 @@ def _split(modulation: FloatArray, parts: int) -> list[FloatArray]:
     return np.split(modulation[:, None, :], parts, axis=-1)
 
 
-def _modulate(x: FloatArray, shift: FloatArray, scale: FloatArray) -> FloatArray:
+def _adapted(x: FloatArray, shift: FloatArray, scale: FloatArray, kernels: DitKernels) -> FloatArray:
     """Give norm(x) * (1 + scale) + shift, norm being layer normalisation without weights of its own."""
-    centered = x - x.mean(axis=-1, keepdims=True)
-    variance = np.square(centered).mean(axis=-1, keepdims=True)
-    modulated: FloatArray = centered / np.sqrt(variance + NORM_EPSILON) * (1 + scale) + shift
-    return modulated
-
-
-def _gelu(x: FloatArray) -> FloatArray:
-    """Give 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016)."""
-    out: FloatArray = 0.5 * x * (1 + np.tanh(GELU_SCALE * (x + GELU_CUBIC * (x * x * x))))
-    return out
+    adapted: FloatArray = kernels.modulate(kernels.layer_norm(x, eps=NORM_EPSILON), shift, scale)
+    return adapted
 
 
 def _silu(x: FloatArray) -> FloatArray:
-    """Give x sigmoid(x), through tanh because exp(-x) overflows."""
+    """Give x sigmoid(x), through tanh because exp(-x) overflows. The catalogue has it only with a product behind it."""
     out: FloatArray = 0.5 * x * (1 + np.tanh(0.5 * x))
-    return out
-
-
-def _softmax(x: FloatArray) -> FloatArray:
-    exponentials = np.exp(x - x.max(axis=-1, keepdims=True))
-    out: FloatArray = exponentials / exponentials.sum(axis=-1, keepdims=True)
     return out

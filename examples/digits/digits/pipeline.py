@@ -12,11 +12,11 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from digits import numpy_builders
-from digits.architecture import CONFIG, NULL_LABEL
+from digits.architecture import CONFIG, NULL_LABEL, DitKernels
 from rung import ComponentSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -25,26 +25,29 @@ if TYPE_CHECKING:
     from rung import ModelInstance
 
 __all__ = [
+    "OPS",
     "SPECS",
     "Form",
     "decode",
     "denoise",
     "draw_noise",
     "draw_sheet",
-    "guided_velocity",
     "sample_digits",
     "to_numpy",
     "to_platform",
 ]
 
 Form = Literal["ode", "sde"]
-Array = Any  # numpy or torch: the loop only adds, multiplies and hands on
+Array = Any  # numpy or torch: the loop hands on what it is given
 
 SPECS = (
     ComponentSpec(id="text_encoder", kind="text_encoder", factory=numpy_builders.text_encoder),
     ComponentSpec(id="dit", kind="dit", factory=numpy_builders.dit),
     ComponentSpec(id="vae", kind="vae", factory=numpy_builders.vae),
 )
+
+OPS = tuple(sorted({"cfg_combine", "cfg_flow_match_step", "flow_sde_step", *DitKernels._fields}))
+"""What drawing asks of a platform: the ops of the loop and of the transformer."""
 
 
 def denoise(
@@ -62,12 +65,13 @@ def denoise(
     `labels` are integers (batch,); `noise` is (batch, tokens, channels). The form "ode" follows the velocity;
     "sde" adds noise on the way and keeps the distribution (Liu et al. 2025, "Flow-GRPO"). That noise is an
     argument, one array like `noise` per step in `noises`, so that runs on two platforms can be compared.
-    Raises ValueError when "sde" has no noise for every step.
+    `guidance` exaggerates what the label changes (Ho & Salimans 2022): with 1 the velocity is the label's own, above
+    it samples are more typical and less varied. Raises ValueError when "sde" has no noise for every step.
     """
     if form == "sde" and (noises is None or len(noises) != steps):
         raise ValueError(f"the sde form needs one noise array for each of its {steps} steps")
     kernels = model.platform.kernels
-    ode_step, sde_step = kernels["flow_match_step"], kernels["flow_sde_step"]
+    guided_step, guide, sde_step = kernels["cfg_flow_match_step"], kernels["cfg_combine"], kernels["flow_sde_step"]
     dit, encode = model.component("dit"), model.component("text_encoder")
     embedding = encode(labels)
     null_embedding = encode(labels * 0 + NULL_LABEL)
@@ -75,28 +79,15 @@ def denoise(
     latent = noise
     for step in range(steps):
         sigma, sigma_next = 1 - step / steps, 1 - (step + 1) / steps
-        velocity = guided_velocity(dit, latent, embedding, null_embedding, sigma, guidance)
+        labelled = dit(latent, embedding, sigma)
+        free = labelled if guidance == 1 else dit(latent, null_embedding, sigma)
         if form == "ode":
-            latent = ode_step(latent, velocity, sigma, sigma_next)
+            latent = guided_step(latent, labelled, free, guidance, sigma, sigma_next)
         else:
             assert noises is not None
+            velocity = guide(labelled, free, guidance)
             latent = sde_step(latent, velocity, sigma, sigma_next, noise=noises[step])[0]
     return latent
-
-
-def guided_velocity(
-    dit: Callable[..., Array], latent: Array, embedding: Array, null_embedding: Array, sigma: float, guidance: float
-) -> Array:
-    """Exaggerate what the label changes: v_null + guidance * (v_label - v_null).
-
-    Classifier-free guidance (Ho & Salimans 2022), for velocities: with 1 the label's own velocity, above it
-    samples that are more typical and less varied.
-    """
-    labelled = dit(latent, embedding, sigma)
-    if guidance == 1:
-        return labelled
-    free = dit(latent, null_embedding, sigma)
-    return free + guidance * (labelled - free)
 
 
 def decode(model: ModelInstance, latent: Array) -> Array:

@@ -1,7 +1,8 @@
 """The digits model in torch: what `train.py` trains, and the builders for every device torch serves.
 
-Owns the network's one definition in torch. Must not import the engine, and must not place anything on a
-device but in the builders, from `platform.device`.
+Owns the network's one definition in torch: its layers, and what flows between them. Attention, norms, modulation and
+GELU are the kernels it is given, differentiable like all of rung's in torch. Must not import the engine, and must not
+place anything on a device but in the builders, from `platform.torch_device`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from digits.architecture import CONFIG, NORM_EPSILON, Config, time_frequencies
+from digits.architecture import CONFIG, NORM_EPSILON, Config, DitKernels, time_frequencies
 
 if TYPE_CHECKING:
-    from digits.architecture import Instance, Platform, Weights
+    from digits.architecture import Instance, KernelTable, Platform, Weights
 
 __all__ = ["Dit", "TextEncoder", "Vae", "build_dit", "build_text_encoder", "build_vae"]
 
@@ -47,8 +48,9 @@ class Block(nn.Module):
     section 3.2).
     """
 
-    def __init__(self, config: Config = CONFIG) -> None:
+    def __init__(self, kernels: DitKernels, config: Config = CONFIG) -> None:
         super().__init__()
+        self.kernels = kernels
         self.heads = config.heads
         self.modulation = nn.Linear(config.width, 6 * config.width)
         self.qkv = nn.Linear(config.width, 3 * config.width)
@@ -62,14 +64,14 @@ class Block(nn.Module):
         """Map tokens (batch, tokens, width) under a condition (batch, width) to the same shape."""
         modulation = self.modulation(condition).unsqueeze(1)
         shift1, scale1, gate1, shift2, scale2, gate2 = modulation.chunk(6, dim=-1)
-        x = x + gate1 * self._attention(_modulate(x, shift1, scale1))
-        hidden = functional.gelu(self.up(_modulate(x, shift2, scale2)), approximate="tanh")
+        x = x + gate1 * self._attention(_adapted(x, shift1, scale1, self.kernels))
+        hidden = self.kernels.gelu(self.up(_adapted(x, shift2, scale2, self.kernels)), approximate="tanh")
         out: Tensor = x + gate2 * self.down(hidden)
         return out
 
     def _attention(self, x: Tensor) -> Tensor:
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        attended = functional.scaled_dot_product_attention(q, k, v)
+        attended = self.kernels.attention(q, k, v)
         projected: Tensor = self.project(attended.transpose(1, 2).flatten(2))
         return projected
 
@@ -84,15 +86,16 @@ class Dit(nn.Module):
 
     frequencies: Tensor
 
-    def __init__(self, config: Config = CONFIG) -> None:
+    def __init__(self, kernels: KernelTable, config: Config = CONFIG) -> None:
         super().__init__()
+        self.kernels = DitKernels.of(kernels)
         frequencies = torch.tensor(time_frequencies(config), dtype=torch.get_default_dtype())
         self.register_buffer("frequencies", frequencies, persistent=False)
         self.position = nn.Parameter(torch.randn(config.tokens, config.width) * 0.02)
         self.patch = nn.Linear(config.channels, config.width)
         self.time_in = nn.Linear(2 * config.frequencies, config.width)
         self.time_out = nn.Linear(config.width, config.width)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.depth))
+        self.blocks = nn.ModuleList(Block(self.kernels, config) for _ in range(config.depth))
         self.modulation = nn.Linear(config.width, 2 * config.width)
         self.head = nn.Linear(config.width, config.channels)
         for layer in (self.modulation, self.head):
@@ -113,7 +116,7 @@ class Dit(nn.Module):
         for block in self.blocks:
             x = block(x, condition)
         shift, scale = self.modulation(condition).unsqueeze(1).chunk(2, dim=-1)
-        velocity: Tensor = self.head(_modulate(x, shift, scale))
+        velocity: Tensor = self.head(_adapted(x, shift, scale, self.kernels))
         return velocity
 
 
@@ -154,7 +157,7 @@ def build_text_encoder(spec: object, instance: Instance, platform: Platform) -> 
 
 def build_dit(spec: object, instance: Instance, platform: Platform) -> Dit:
     """Build the transformer on the platform's device."""
-    return _built(Dit(), "dit", instance.data, platform)
+    return _built(Dit(platform.kernels), "dit", instance.data, platform)
 
 
 def build_vae(spec: object, instance: Instance, platform: Platform) -> Vae:
@@ -170,5 +173,7 @@ def _built(module: _Module, name: str, weights: Weights, platform: Platform) -> 
     return module.requires_grad_(False).eval().to(platform.torch_device)
 
 
-def _modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
-    return functional.layer_norm(x, x.shape[-1:], eps=NORM_EPSILON) * (1 + scale) + shift
+def _adapted(x: Tensor, shift: Tensor, scale: Tensor, kernels: DitKernels) -> Tensor:
+    """Give norm(x) * (1 + scale) + shift, norm being layer normalisation without weights of its own."""
+    adapted: Tensor = kernels.modulate(kernels.layer_norm(x, eps=NORM_EPSILON), shift, scale)
+    return adapted
