@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
+import sys
 import sysconfig
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +35,8 @@ class Facts:
         return self.cxx
 
 
-needs_compiler = pytest.mark.skipif(not has_cpp_compiler(Facts()), reason="no C++ compiler, or no headers of Python")
+HERE = Facts({"win32": "windows"}.get(sys.platform, sys.platform), os.environ.get("CXX"))
+needs_compiler = pytest.mark.skipif(not has_cpp_compiler(HERE), reason="no C++ compiler, or no headers of Python")
 
 OPS = [
     "rms_norm",
