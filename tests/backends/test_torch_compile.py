@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from rung_backends.torch_compile.probe import has_cpp_compiler
+from rung.probes.toolchain import has_cpp_compiler
 
 torch = pytest.importorskip("torch")
 

@@ -47,6 +47,9 @@ _STEPS = ((1.0, 0.9), (0.98, 0.88), (0.75, 0.5), (0.5, 0.4), (0.5, 0.5), (0.1, 0
 
 _SHAPES = ((1, 1), (1,), (5,), (3, 7), (2, 4, 6, 5), (0, 3), (2, 0, 3))
 
+# What kernels for large arrays take.
+_LARGE = (256, 1024)
+
 # Same shape, other strides.
 _LAYOUTS = ("transposed", "strided", "broadcast")
 
@@ -94,6 +97,7 @@ def flow_match_step(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
     large = _normal(rng, (64, 257), dtype)
     yield (large, _normal(rng, large.shape, dtype), *_STEPS[2]), {}
     yield (large, large, *_STEPS[2]), {}  # one array as both arguments
+    yield (_normal(rng, _LARGE, dtype), _normal(rng, _LARGE, dtype), *_STEPS[2]), {}
 
 
 def flow_sde_step(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
@@ -132,6 +136,7 @@ def rms_norm(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
     yield (np.zeros_like(_normal(rng, (3, 7), dtype)), _normal(rng, (7,), dtype)), {}
     for exponent in _exponents(dtype):
         yield (np.ldexp(_normal(rng, (3, 7), dtype), exponent),), {}
+    yield (_normal(rng, _LARGE, dtype), _normal(rng, _LARGE[-1:], dtype)), {}
 
 
 def layer_norm(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
@@ -205,6 +210,7 @@ def modulate(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
         yield (x, column, np.full_like(column, value)), {}
     yield (x, np.zeros_like(column), np.zeros_like(column)), {}
     yield (x, x, x), {}  # one array as all arguments
+    yield (_normal(rng, _LARGE, dtype), *(_normal(rng, _LARGE[-1:], dtype) for _ in range(2))), {}
 
 
 def silu_and_mul(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
@@ -219,6 +225,7 @@ def silu_and_mul(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
     yield (np.zeros_like(x),), {}
     for gate in (2**15, -(2**15)):
         yield (np.concatenate((np.full_like(x, gate), np.full_like(x, 1.5)), -1),), {}
+    yield (_normal(rng, _LARGE, dtype),), {}
 
 
 def gelu(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
@@ -252,6 +259,8 @@ def rotary_embedding(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
         for cos, sin in ((ones, 0 * ones), (0 * ones, ones)):
             yield (x, cos, sin), {"interleaved": interleaved}
     yield (x, ones, ones), {}
+    angles = (_LARGE[0], _LARGE[1] // 2)
+    yield (_normal(rng, _LARGE, dtype), _normal(rng, angles, dtype), _normal(rng, angles, dtype)), {}
 
 
 def cfg_combine(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
@@ -273,6 +282,7 @@ def cfg_combine(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
     yield (cond, np.full_like(cond, 3), 0.0), {"rescale": 0.5}
     for exponent in _exponents(dtype):  # beside 0, for nothing may cancel at a size that no tolerance knows
         yield (np.ldexp(cond, exponent), np.zeros_like(uncond), 2.0), {"rescale": 0.7}
+    yield (_normal(rng, _LARGE, dtype), _normal(rng, _LARGE, dtype), 7.5), {}
 
 
 def cfg_flow_match_step(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
@@ -290,6 +300,7 @@ def cfg_flow_match_step(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
     large = _normal(rng, (64, 257), dtype)
     yield (large, _normal(rng, large.shape, dtype), _normal(rng, large.shape, dtype), 7.5, *_STEPS[2]), {}
     yield (large, large, large, 7.5, *_STEPS[2]), {}  # one array as all arguments
+    yield (_normal(rng, _LARGE, dtype), _normal(rng, _LARGE, dtype), _normal(rng, _LARGE, dtype), 7.5, *_STEPS[2]), {}
 
 
 def _exponents(dtype: str) -> tuple[int, int]:

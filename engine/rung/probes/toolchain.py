@@ -1,4 +1,4 @@
-"""What torch.compile needs of the machine. Imports nothing of torch."""
+"""Whether what compiles code on the spot is there. Imports no framework, and runs no compiler."""
 
 from __future__ import annotations
 
