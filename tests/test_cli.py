@@ -208,7 +208,7 @@ class TestExplain:
 
     def test_a_recorded_gpu_serves_itself(self, capsys: pytest.CaptureFixture[str]) -> None:
         _, out, _ = rung(capsys, *self.ARGUMENTS, "--facts", FACTS / "h100_hopper_torch_cu130.yaml")
-        assert json.loads(out)["chosen"] == "torch/flow_match_step@cuda.torch#default"
+        assert json.loads(out)["chosen"] == "triton/flow_match_step@cuda.triton#default"
 
     def test_what_if(self, capsys: pytest.CaptureFixture[str]) -> None:
         given = (*self.ARGUMENTS, "--facts", FACTS / "h100_hopper_torch_cu130.yaml", "--set", "torch_cuda=no")

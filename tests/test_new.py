@@ -167,15 +167,15 @@ OPS = """\
 # yaml-language-server: $schema=../schemas/workspace.schema.json
 manifest: 1
 ops:
-  attention:
+  attend:
     summary: Attention.
     signature: "(q: array, k: array) -> array"
-    reference: "ours.ops:attention"
+    reference: "ours.ops:attend"
     cases: "ours.ops:cases"
     tolerance: {float32: {rtol: 1.0e-5, atol: 1.0e-5}}
 """
 OURS = """\
-def attention(q, k):
+def attend(q, k):
     return q + k
 
 
@@ -211,23 +211,23 @@ class TestAWorkspaceOfItsOwn:
         self, run: Run, repository: Path, configured: str, flags: str
     ) -> None:
         (repository / "pyproject.toml").write_text(f"[tool.rung]\n{configured}\n", "utf-8")
-        code, out, err = run("new", "backend", "flashx", "--op", "attention", *flags.split())
+        code, out, err = run("new", "backend", "flashx", "--op", "attend", *flags.split())
         assert (code, err) == (0, "")
         check, _, explain = (line.partition("#")[0].split() for line in out.splitlines() if line.startswith("  "))
         assert run(*check[1:])[:2] == (0, "")
         code, out, err = run(*explain[1:])
-        assert (code, "flashx/attention@cpu.numpy#default" in out) == (0, True), out + err
+        assert (code, "flashx/attend@cpu.numpy#default" in out) == (0, True), out + err
         ast.parse((repository / "tests/test_flashx.py").read_text("utf-8"))
 
     def test_the_generated_test_knows_it_too(self, run: Run, repository: Path) -> None:
-        run("new", "backend", "flashx", "--op", "attention", "--manifests", "m")
+        run("new", "backend", "flashx", "--op", "attend", "--manifests", "m")
         code, out = tried(repository)
         assert code == 1
-        assert "NotImplementedError: write flashx.kernels.attention" in out
+        assert "NotImplementedError: write flashx.kernels.attend" in out
 
     def test_one_that_holds_the_new_directory_is_named_alone(self, run: Run, repository: Path) -> None:
         (repository / SCHEMA).unlink()
-        code, out, _ = run("new", "backend", "flashx", "--op", "attention", "--manifests", ".")
+        code, out, _ = run("new", "backend", "flashx", "--op", "attend", "--manifests", ".")
         assert code == 0
         assert json.loads((repository / SCHEMA).read_text("utf-8"))["x-manifests"] == [".."]
         check = next(line for line in out.splitlines() if "rung check" in line).partition("#")[0].split()
@@ -237,7 +237,7 @@ class TestAWorkspaceOfItsOwn:
     def test_one_with_errors_is_to_be_repaired_first(self, run: Run, repository: Path) -> None:
         (repository / "m/ops.yaml").write_text(OPS.replace("signature", "sgnature"), "utf-8")
         before = tree(repository)
-        code, out, err = run("new", "backend", "flashx", "--op", "attention", "--manifests", "m")
+        code, out, err = run("new", "backend", "flashx", "--op", "attend", "--manifests", "m")
         assert (code, out) == (2, "")
         assert "(`rung check m` shows them)" in err
         assert tree(repository) == before

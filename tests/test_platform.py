@@ -65,9 +65,15 @@ class TestDetect:
 
     def test_a_recorded_gpu_with_a_cuda_build_of_torch_gets_the_gpu_cell(self) -> None:
         platform = rung.detect(facts=Facts.load(FACTS / "h100_hopper_torch_cu130.yaml"))
-        outcome = platform.resolve("flow_match_step")
+        outcome = platform.resolve("flow_sde_step")
         assert outcome.cell is not None
-        assert outcome.cell.id == "torch/flow_match_step@cuda.torch#default"
+        assert outcome.cell.id == "torch/flow_sde_step@cuda.torch#default"
+        assert outcome.falls == ()
+
+    def test_a_kernel_for_the_card_is_closer_than_a_portable_one(self) -> None:
+        outcome = rung.detect(facts=Facts.load(FACTS / "h100_hopper_torch_cu130.yaml")).resolve("flow_match_step")
+        live = ["triton/flow_match_step@cuda.triton#default", "torch/flow_match_step@cuda.torch#default"]
+        assert [rung.cell.id for rung in outcome.live] == live
         assert outcome.falls == ()
 
     def test_kernels_of_a_recorded_machine_do_not_run_here(self) -> None:
@@ -470,9 +476,9 @@ class TestWhatIsKnownOfBinding:
         facts = rung.detect(device="cpu").facts.override({"devices": {"cuda": []}, "modules": {"torch": "2.13.0+cpu"}})
         platform = rung.Platform.of("cuda", "sm_90", arrays="torch", facts=facts)
         with pytest.warns(rung.FallbackWarning) as caught:
-            platform.kernels["flow_match_step"]
+            platform.kernels["flow_sde_step"]
         text = str(caught[0].message)
-        assert "passed over torch/flow_match_step@cuda.torch#default" in text
+        assert "passed over torch/flow_sde_step@cuda.torch#default" in text
         assert "install a build of PyTorch for CUDA" in text
         assert "pip install" not in text
 
@@ -493,7 +499,7 @@ class TestVariables:
         monkeypatch.setenv("RUNG_DISABLE", "torch/*")
         platform = rung.detect(facts=facts)
         assert platform.profile == "strict"
-        assert platform.resolve("flow_match_step").rungs[0].reason == "disabled by RUNG_DISABLE=torch/*"
+        assert platform.resolve("flow_sde_step").rungs[0].reason == "disabled by RUNG_DISABLE=torch/*"
 
     def test_disable_only_narrows(self, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
         table = load(ACME % "numpy", acme__kernels=STEP)

@@ -94,7 +94,7 @@ def test_the_explanation_shown_is_what_explain_prints() -> None:
     shown = next(b for b in blocks("console") if "fall on device" in b).partition("\n")[2]
     facts = rung.Facts.of({
         "facts": 1,
-        "modules": {"torch": "2.13.0"},
+        "modules": {"torch": "2.13.0", "triton": False},
         "files": {f"torch/lib/{name}": True for name in ("libtorch_cuda.so", "torch_cuda.dll")},
         "devices": {"cuda": [], "cpu": [{"arch": "x86_64_v3"}]},
     })  # fmt: skip
