@@ -31,6 +31,7 @@ __all__ = [
     "Example",
     "Parameter",
     "Unfit",
+    "axes_of",
     "example",
     "examples",
     "given",
@@ -216,6 +217,12 @@ def split(place: str) -> tuple[str, str, int]:
     argument, _, rest = place.partition(".")
     part, _, axis = rest.partition("[")
     return argument, part, int(axis[:-1]) if axis else 0
+
+
+def axes_of(place: str) -> int:
+    """Give how many axes an array needs to have the one at a place."""
+    axis = split(place)[2]
+    return axis + 1 if axis >= 0 else -axis
 
 
 def places(condition: Condition) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ import sys
 from itertools import chain
 from keyword import iskeyword
 
-from rung.arguments import LAST, UNSAID, given, parameters, places, records_gradient, split, unfit
+from rung.arguments import LAST, UNSAID, axes_of, given, parameters, places, records_gradient, split, unfit
 from rung.diagnostics import printable
 
 TYPE_CHECKING = False
@@ -228,7 +228,9 @@ class _Writer:
             return [f"{condition.place} is {'None' if condition.value == 'none' else 'not None'}"]
         before = {*self.sure}
         arrays = [f"hasattr({name}, 'dtype')" for name, part in self._parts(condition) if self._may_be_number(name)]
-        reaching = [f"len({_bare(self._read(condition, place))}) >= {_axes(place)}" for place in self._deep(condition)]
+        reaching = [
+            f"len({_bare(self._read(condition, place))}) >= {axes_of(place)}" for place in self._deep(condition)
+        ]
         terms = [*arrays, *reaching, self._question(condition)]
         absent = self._absent(condition)
         if not absent:
@@ -249,7 +251,7 @@ class _Writer:
 
     def _deep(self, condition: Condition) -> list[str]:
         """Give the places that arrays of fewer axes lack: those are nothing out of the ordinary."""
-        return [place for place in places(condition) if split(place)[1] == "shape" and _axes(place) > 1]
+        return [place for place in places(condition) if split(place)[1] == "shape" and axes_of(place) > 1]
 
     def _readings(self, condition: Condition) -> list[str]:
         """Give what a condition reads, each as often as it is asked for."""
@@ -341,12 +343,6 @@ def _library(arrays: str) -> Any:
 def _bare(expression: str) -> str:
     """Give an expression without the parentheses around it."""
     return expression[1:-1] if expression.startswith("(") else expression
-
-
-def _axes(place: str) -> int:
-    """Give how many axes an array needs to have the one at a place."""
-    axis = split(place)[2]
-    return axis + 1 if axis >= 0 else -axis
 
 
 def _reading(condition: Condition, place: str) -> str:

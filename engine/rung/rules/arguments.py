@@ -6,9 +6,10 @@ Owns which conditions can be asked of which argument, by the op's signature. Wha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from rung.arguments import LAST, parameters, split
+from rung.arguments import LAST, axes_of, parameters, split
 from rung.diagnostics import Problem, did_you_mean, shorten
 from rung.entries import ARGUMENT_DTYPES, PARTS, TESTS
 from rung.rules.table import is_sound_signature
@@ -42,6 +43,7 @@ class _Asked:
     place: str
     test: ArgumentTest
     listed: Mapping[str, Parameter]
+    beside: Mapping[str, ArgumentTest]
 
     @property
     def values(self) -> list[Any]:
@@ -73,7 +75,7 @@ def _asked(whole: Manifests) -> Iterator[_Asked]:
             if entry is not None and _is_read(entry):
                 listed = {p.name: p for p in parameters(entry.model.signature)}
                 for place, test in row.accepts.items():
-                    yield _Asked(backend, op, index, place, test, listed)
+                    yield _Asked(backend, op, index, place, test, listed, row.accepts)
 
 
 def _is_read(op: Entry[OpModel]) -> bool:
@@ -144,6 +146,9 @@ def _faults(asked: _Asked, parameter: Parameter) -> Iterator[Problem]:
         hint = f"ask for `none` or `given`, or about a part: {parts}, `{name}.shape[-1]`"
         yield Problem("RG313", asked.at(), f"`{shown}` is an array, and has no such value", hint)
     elif not presence:
+        if part == "shape" and axes_of(asked.place) > _most_axes(asked.beside.get(f"{name}.rank")):
+            hint = f"allow more axes under `{name}.rank`, or count from the other end"
+            yield Problem("RG313", asked.at(key=True), f"`{shown}` is beyond the axes that `{name}.rank` allows", hint)
         if not part and {True, False} == {v for v in asked.values if isinstance(v, bool)}:
             yield Problem("RG313", asked.at(), f"`{shown}` is always true or false", "remove the condition, or a value")
         for index, value in enumerate(asked.values):
@@ -213,6 +218,15 @@ def _kind(place: str, parameter: Parameter) -> str:
     if part in _NUMBERS or (not part and {"int", "float"} & {*parameter.types}):
         return "number"
     return part or "value"
+
+
+def _most_axes(rank: ArgumentTest | None) -> float:
+    """Give how many axes a condition on the rank allows at most."""
+    if rank is None:
+        return inf
+    numbers = [n for n in (rank.max, rank.equals) if isinstance(n, int)]
+    numbers += [max((v for v in rank.one_of if isinstance(v, int)), default=0)] if rank.one_of else []
+    return min(numbers, default=inf)
 
 
 def _written(value: object) -> str:
