@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rung.compare import DTYPES, compare, rounded, spacing
+from rung.compare import DTYPES, Comparison, compare, rounded, spacing
 
 NAN, INF = math.nan, math.inf
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
@@ -99,6 +99,7 @@ class TestAllowed:
             pytest.param([1e30, 1e-30], [1e30, 0.0], {"cosine": 0.999}, id="of great lengths"),
             pytest.param([1.0, 2.0], [1.0, 2.0], {"cosine": 1.0}, id="equal vectors"),
             pytest.param([1.04], [1.0], {"cosine": 0.999}, id="a little too long"),
+            pytest.param([3.4e38, INF], [3.0e38, INF], {"rtol": 2.0}, id="an infinity within more than all there is"),
             pytest.param([], [], {"cosine": 0.999}, id="no vector"),
         ],
     )
@@ -135,6 +136,10 @@ class TestAllowed:
             pytest.param(
                 [1e9, INF, 1.0], [1.0, 2.0, 1.0], {"rtol": 1e-6},
                 "element [1] is inf, reference 2.0; 2 of 3 elements are not within rtol 1e-06", id="then infinities",
+            ),
+            pytest.param(
+                [1.0], [INF], {"rtol": 2.0}, "element [0] is 1.0, reference inf; 1 of 1 element is not within rtol 2",
+                id="an infinite tolerance",
             ),
             pytest.param(
                 3.0, 2.0, {}, "it is 3.0, reference 2.0: off by 1 (relative 0.5, 4.194e+06 ulp); not exactly equal",
@@ -217,6 +222,20 @@ class TestKinds:
     F4 = np.zeros((2, 3), "f4")
 
     @pytest.mark.parametrize(
+        ("made", "said"),
+        [
+            pytest.param(torch.zeros(2, 3), "", id="a tensor"),
+            pytest.param(F4, "an array of torch expected, got one of numpy", id="an array"),
+            pytest.param(np.float32(0), "an array of torch expected, got one of numpy", id="a scalar"),
+            pytest.param(torch.zeros(2, 3, device="meta"), "a tensor on cpu:0 expected, got one on meta", id="device"),
+            pytest.param((torch.zeros(2, 3), F4), "result 1: an array of torch expected, got one of numpy", id="two"),
+        ],
+    )
+    def test_what_is_somewhere_else(self, made: Any, said: str) -> None:
+        expected = (self.F4, self.F4) if isinstance(made, tuple) else self.F4
+        assert compare(made, expected, "float32", {}, arrays="torch", place="cpu:0").fault == said
+
+    @pytest.mark.parametrize(
         ("made", "expected", "said"),
         [
             pytest.param(None, F4, "an array expected, got NoneType", id="nothing"),
@@ -234,9 +253,28 @@ class TestKinds:
     def test_what_is_of_another_kind(self, made: Any, expected: Any, said: str) -> None:
         assert compare(made, expected, "float32", {"atol": 1e-6}).fault.startswith(said)
 
+    @pytest.mark.parametrize(
+        ("made", "expected", "dtype", "said"),
+        [
+            pytest.param(2**53 + 1, 2**53, "int64", "is 9007199254740993, reference 9007199254740992: off by 1 (",
+                         id="next to each other"),
+            pytest.param(2**64 - 1, 2**64 - 2, "uint64", "is 18446744073709551615, reference 18446744073709551614: off",
+                         id="unsigned"),
+            pytest.param(2**63 - 1, -(2**63), "int64", "off by 1.84e+19 (relative 2)", id="far apart"),
+            pytest.param(-3, 2, "int8", "it is -3, reference 2: off by 5 (relative 2.5); not exactly", id="small"),
+            pytest.param(True, False, "bool", "it is 1, reference 0: off by 1; not exactly equal", id="flags"),
+        ],
+    )  # fmt: skip
+    def test_whole_numbers_are_compared_as_they_are(self, made: int, expected: int, dtype: str, said: str) -> None:
+        assert said in compare(np.array(made, dtype), np.array(expected, dtype), "float32", {}).fault
+        assert said in compare(np.array([made], dtype), np.array([expected], dtype), "float32", {}).fault.replace(
+            "element [0]", "it"
+        ).replace("1 of 1 element is ", "")
+        assert compare(np.array(made, dtype), np.array(made, dtype), "float32", {}) == Comparison()
+
     def test_indices_and_tensors_and_scalars_of_numpy(self) -> None:
         assert compare(torch.arange(3), np.arange(3), "float32", {"atol": 10.0}).fault == ""
         assert "not exactly equal" in compare(torch.arange(3), np.arange(3) + 1, "float32", {"atol": 10.0}).fault
-        assert compare(np.float32(2), np.float32(2), "float32", {}).fault == ""
+        assert compare(np.float32(2), np.float32(2), "float32", {}, arrays="numpy", place="cpu").fault == ""
         leaf = torch.ones(2, requires_grad=True)
         assert compare((leaf, leaf), (np.ones(2), np.ones(2)), "float32", {}).fault == ""

@@ -43,9 +43,9 @@ def test_every_usable_cell_agrees_with_the_reference() -> None:
 def test_cells_that_are_not_usable_are_skipped_with_the_reason() -> None:
     without_a_card = {"devices": {"cuda": []}, "modules": {"torch": "2.13.0+cu130"}}
     facts = rung.detect(device="cpu").facts.override(without_a_card)
-    outcomes = [o for o in parity(backend="torch", facts=facts) if "@cuda" in o.cell]
+    outcomes = list(parity(cell="torch/*@cuda.*", facts=facts))
     ops = default_table().kernels
-    assert {o.cell for o in outcomes} == {f"torch/{op}@cuda.torch#default" for op in ops}
+    assert {o.cell for o in outcomes} >= {f"torch/{op}@cuda.torch#default" for op in ops}
     assert all(o.status == "skipped" for o in outcomes)
     assert {o.detail for o in outcomes} == {"no cuda device was found"}
 
@@ -59,14 +59,33 @@ def test_cells_that_are_not_usable_are_skipped_with_the_reason() -> None:
         ("def step(sample, velocity, sigma, sigma_next):\n    raise ValueError('bad')\n", "raised ValueError: bad"),
         ("def step(sample, velocity, sigma, sigma_next):\n    return None\n", "an array expected, got NoneType"),
         ("raise OSError('broken')\n", "broken: importing `acme.kernels` raised OSError"),
+        ("def step(sample, velocity, sigma, sigma_next):\n    raise SystemExit(0)\n", "raised SystemExit: 0"),
     ],
-    ids=["sign", "dtype", "shape", "raises", "nothing", "broken"],
+    ids=["sign", "dtype", "shape", "raises", "nothing", "broken", "exits"],
 )
 def test_a_kernel_that_disagrees_fails(load: Load, body: str, fault: str) -> None:
     table = load(MANIFEST.format(arrays="numpy"), acme__kernels=body)
     outcomes = [o for o in parity(backend="acme", table=table) if o.status == "failed"]
     assert outcomes
     assert fault in outcomes[0].detail
+
+
+@pytest.mark.parametrize(
+    ("arrays", "made", "fault"),
+    [
+        pytest.param("numpy", "torch.from_numpy(result)", "an array of numpy expected, got one of torch", id="tensor"),
+        pytest.param("torch", "result.numpy()", "an array of torch expected, got one of numpy", id="array"),
+        pytest.param("torch", "result.to('meta')", "a tensor on cpu expected, got one on meta", id="device"),
+        pytest.param("torch", "result.to_sparse()", "the result cannot be compared: a float32 tensor", id="sparse"),
+    ],
+)
+def test_a_result_of_another_kind_fails(load: Load, arrays: str, made: str, fault: str) -> None:
+    body = GOOD.replace("return ", "result = ") + f"    return {made}\n"
+    table = load(MANIFEST.format(arrays=arrays), acme__kernels=f"import torch\n\n\n{body}")
+    (outcome,) = parity(backend="acme", table=table, dtype="float32", what="result")
+    assert outcome.detail.startswith(f"case 0: {fault}")
+    assert outcome.failures == outcome.cases
+    assert outcome.arguments.startswith("sample=float32")
 
 
 def test_one_wrong_element_is_named(load: Load) -> None:
@@ -98,9 +117,16 @@ def step(sample, velocity, sigma, sigma_next):
 def test_a_kernel_that_overwrites_an_argument_fails(load: Load, arrays: str, change: str, fault: str) -> None:
     body = f"def step(sample, velocity, sigma, sigma_next):\n    {change}\n"
     table = load(MANIFEST.format(arrays=arrays), acme__kernels=body)
-    outcomes = [o for o in parity(backend="acme", table=table) if o.status != "skipped"]
+    outcomes = [o for o in parity(backend="acme", table=table, what="result") if o.status != "skipped"]
     assert outcomes
     assert all(o.status == "failed" and fault in o.detail for o in outcomes)
+
+
+def test_a_kernel_that_has_a_gradient_recorded_changes_its_argument(load: Load) -> None:
+    body = GOOD.replace("    return", "    velocity.requires_grad_()\n    return")
+    table = load(MANIFEST.format(arrays="torch"), acme__kernels=body)
+    (outcome,) = parity(backend="acme", table=table, dtype="float32", what="result")
+    assert "argument `velocity` was changed" in outcome.detail
 
 
 def test_a_keyword_that_is_overwritten_is_named(load: Load) -> None:
@@ -355,6 +381,21 @@ class TestOneCaseAgain:
 
 
 class TestWhatIsWrongElsewhere:
+    def test_an_exit_ends_no_report(
+        self, write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        body = FILES["acme/kernels.py"] + "\n\ndef leave(x, weight=None, *, eps=1e-6):\n    raise SystemExit(0)\n"
+        monkeypatch.chdir(write({"m/acme.yaml": manifest("leave", "good"), **kernels(body)}))
+        code, out, err = command(capsys, "parity", "--backend", "acme", "--manifests", "m", "--allow", "acme")
+        assert (code, err.splitlines()[-1]) == (1, "4 passed, 4 failed, 0 skipped")
+        assert out.count("raised SystemExit: 0 (") == 4
+
+    def test_an_interrupt_does(self, outside: Callable[..., rung.Table]) -> None:
+        body = "def stop(x, weight=None, *, eps=1e-6):\n    raise KeyboardInterrupt\n"
+        for what in ("result", "gradient"):
+            with pytest.raises(KeyboardInterrupt):
+                by_label(outside("stop", files=kernels(body)), what=what)
+
     @pytest.mark.parametrize(
         ("old", "new", "said"),
         [
@@ -362,6 +403,10 @@ class TestWhatIsWrongElsewhere:
                          "case 4: the op's cases raised OSError: no (1 of 5 cases failed)", id="cases"),
             pytest.param("    wide = x", "    raise OSError('no')\n    wide = x",
                          "case 0: the reference raised OSError: no (5 of 5 cases failed)", id="reference"),
+            pytest.param("    yield (draw(rng, dtype, (64", "    raise SystemExit(0)\n    yield (draw(rng, dtype, (64",
+                         "case 4: the op's cases raised SystemExit: 0 (1 of 5 cases failed)", id="cases that exit"),
+            pytest.param("    wide = x", "    raise SystemExit(0)\n    wide = x",
+                         "case 0: the reference raised SystemExit: 0 (5 of 5 cases failed)", id="reference that exits"),
             pytest.param('{"eps": 0.01}', '{"epsilon": 0.01}',
                          "case 3: the reference raised TypeError: norm() got an unexpected", id="call"),
         ],
@@ -373,6 +418,16 @@ class TestWhatIsWrongElsewhere:
         assert changed != FILES["acme/reference.py"]
         found = by_label(outside("good", files={**FILES, "acme/reference.py": changed}))
         assert found["float32"].detail.startswith(said)
+
+    def test_values_that_the_dtype_does_not_hold(self, outside: Callable[..., rung.Table]) -> None:
+        plain = FILES["acme/reference.py"].replace("np.uint32(0xFFFF0000)", "np.uint32(0xFFFFFFFF)")
+        mixed = "def mixed(x, weight=None, *, eps=1e-6):\n    return x if weight is None else x * weight\n"
+        found = by_label(outside("mixed", files={**kernels(mixed), "acme/reference.py": plain}), case=3)
+        assert found["bfloat16"].detail == (
+            "case 3: dtype float32, expected bfloat16; `weight` came in float32, for the case has values that bfloat16 "
+            "does not hold: let the op's cases round them, or name the argument in the op's `dtypes`"
+        )
+        assert "came in float32" not in found["float32"].detail
 
     @pytest.mark.parametrize(
         ("change", "said"),

@@ -27,6 +27,7 @@ __all__ = [
     "Call",
     "changed",
     "converted",
+    "kept_wide",
     "lacking",
     "named",
     "rebuilt",
@@ -96,18 +97,28 @@ def _tensor(value: Any, place: str, own: str, dtype: str, *, is_first: bool) -> 
     return narrow if is_first or _same(tensor, narrow.float()) else tensor
 
 
+def kept_wide(op: Op, given: Call, dtype: str) -> list[str]:
+    """Name the tensors of float32 in a call as a cell takes it that `dtype`, which numpy lacks, does not hold."""
+    if dtype in IN_NUMPY:
+        return []
+    tensors = {name: value for name, value in named(op, given).items() if library_of(value) == "torch"}
+    return [name for name, value in tensors.items() if dtype_of(value) == "float32" and name not in op.dtypes]
+
+
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Name the first argument that a call changed, "" when it left all as they were."""
     return next((name for name, old in before.items() if not _same(old, after[name])), "")
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Say whether two values are equal bit for bit."""
+    """Say whether two values are equal bit for bit, and alike in whether a gradient is recorded."""
     if isinstance(old, tuple | list):
         return len(old) == len(new) and all(map(_same, old, new))
     library = library_of(old)
     if library is None:
         return True  # numbers, texts and flags cannot change
+    if library == "torch" and old.requires_grad != new.requires_grad:
+        return False
     mine, theirs = (value if library == "numpy" else to_numpy(value.detach()) for value in (old, new))
     return bool(mine.shape == theirs.shape and mine.dtype == theirs.dtype and mine.tobytes() == theirs.tobytes())
 

@@ -11,8 +11,9 @@ Note [What a tolerance allows]: an array fits when each of its elements does, r 
 - `cosine: c`, of the arrays as vectors: r.e / (|r| |e|) >= c, and ||r| / |e| - 1| <= sqrt(1 - c^2), for a vector may be
   as much too long as c lets it lie aside. A zero vector fits a zero vector only; all elements must be finite.
 
-NaN fits NaN and an infinity itself, except under `cosine`. For `exact` and `ulp` the reference is rounded to the dtype
-first, to nearest and ties to even, for it may come in a wider one: numpy has neither bfloat16 nor float8.
+NaN fits NaN and an infinity itself, and both nothing else, except under `cosine`. For `exact` and `ulp` the reference
+is rounded to the dtype first, to nearest and ties to even, for it may come in a wider one: numpy has neither bfloat16
+nor float8. Whole numbers and flags are compared as they are, for float64 does not tell all of them apart.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rung.bridge import library_of, to_numpy
+from rung.diagnostics import BridgeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +32,18 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-__all__ = ["DTYPES", "IN_NUMPY", "Comparison", "Dtype", "compare", "compare_arrays", "dtype_of", "rounded", "spacing"]
+__all__ = [
+    "DTYPES",
+    "IN_NUMPY",
+    "Comparison",
+    "Dtype",
+    "compare",
+    "compare_arrays",
+    "dtype_of",
+    "misplaced",
+    "rounded",
+    "spacing",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +121,32 @@ def dtype_of(value: Any) -> str:
     return str(value.dtype).removeprefix("torch.")
 
 
-def compare(made: Any, expected: Any, dtype: str, tolerance: Mapping[str, float | int]) -> Comparison:
+def misplaced(made: Any, arrays: str = "", place: str = "") -> str:
+    """Say why a result is no array of the library `arrays`, in torch on the device `place`; "" when it is.
+
+    Where nothing is named, each library and device will do. A scalar of numpy is an array of it, without axes.
+    """
+    import numpy as np
+
+    library = "numpy" if isinstance(made, np.generic) else library_of(made)
+    if library is None:
+        return f"an array expected, got {type(made).__name__}"
+    if arrays not in ("", library):
+        return f"an array of {arrays} expected, got one of {library}"
+    if library == "torch" and place.partition(":")[0] not in ("", made.device.type):
+        return f"a tensor on {place} expected, got one on {made.device}"
+    return ""
+
+
+def compare(
+    made: Any, expected: Any, dtype: str, tolerance: Mapping[str, float | int], *, arrays: str = "", place: str = ""
+) -> Comparison:
     """Compare a result with the reference's: arrays of numpy or torch, or tuples of them, member by member.
 
     `dtype` is the one that floating results must have; a result of whole numbers or flags has the reference's own, and
     equals it. `tolerance` holds `ulp`, `cosine`, or `rtol` and `atol`, and is empty for `exact`; see Note [What a
-    tolerance allows]. The comparison holds the largest difference of all members and the first fault.
+    tolerance allows]. The result must lie where `misplaced` says. The comparison holds the largest difference of all
+    members and the first fault.
     """
     import numpy as np
 
@@ -124,21 +157,23 @@ def compare(made: Any, expected: Any, dtype: str, tolerance: Mapping[str, float 
             return _wrong(f"{len(expected)} results expected, got {len(made)}")
         worst = Comparison()
         for position, (mine, theirs) in enumerate(zip(made, expected, strict=True)):
-            one = compare(mine, theirs, dtype, tolerance)
+            one = compare(mine, theirs, dtype, tolerance, arrays=arrays, place=place)
             fault = worst.fault or (one.fault and f"result {position}: {one.fault}")
             index = worst.index if worst.fault else one.index
             worst = Comparison(max(worst.difference, one.difference), max(worst.ulp, one.ulp), fault, index)
         return worst
     theirs = np.asarray(expected)
-    library = "numpy" if isinstance(made, np.generic) else library_of(made)
-    if library is None:
-        return _wrong(f"an array expected, got {type(made).__name__}")
+    if fault := misplaced(made, arrays, place):
+        return _wrong(fault)
     if theirs.dtype.kind not in "fbiu":
         return _wrong(f"the reference gives {theirs.dtype}, which cannot be compared")
     wanted = dtype if theirs.dtype.kind == "f" else str(theirs.dtype)
     if dtype_of(made) != wanted:
         return _wrong(f"dtype {dtype_of(made)}, expected {wanted}")
-    mine = np.asarray(made) if library == "numpy" else to_numpy(made.detach())
+    try:
+        mine = to_numpy(made.detach()) if library_of(made) == "torch" else np.asarray(made)
+    except BridgeError as error:
+        return _wrong(f"the result cannot be compared: {error}")
     return compare_arrays(mine, theirs, wanted, tolerance if wanted == dtype else {})
 
 
@@ -163,12 +198,14 @@ def compare_arrays(
 
     if made.shape != expected.shape:
         return _wrong(f"shape {made.shape}, expected {expected.shape}")
-    mine, theirs = made.astype(np.float64), expected.astype(np.float64)
+    whole = made.dtype == expected.dtype and made.dtype.kind in "biu"
+    mine, theirs = (made, expected) if whole else (made.astype(np.float64), expected.astype(np.float64))
     shown_as = str(expected.dtype)
     if not {"rtol", "atol", "cosine"} & tolerance.keys() and dtype in DTYPES and shown_as != dtype:
         theirs, shown_as = rounded(theirs, dtype), dtype
     with np.errstate(all="ignore"):
-        difference = np.where((mine == theirs) | (np.isnan(mine) & np.isnan(theirs)), 0.0, np.abs(mine - theirs))
+        distance = _apart(mine, theirs) if whole else np.abs(mine - theirs)
+        difference = np.where((mine == theirs) | (np.isnan(mine) & np.isnan(theirs)), 0.0, distance)
         difference = np.where(np.isnan(difference), math.inf, difference)
         units = _units(mine, theirs, dtype)
         if "ulp" in tolerance:
@@ -179,8 +216,8 @@ def compare_arrays(
             allowed = tolerance.get("atol", 0.0) + tolerance.get("rtol", 0.0) * np.abs(np.nan_to_num(theirs))
             excess = difference - allowed
         if slack is not None:
-            excess = np.where(difference <= slack, np.minimum(excess, 0.0), excess)
-    out = excess > 0
+            excess = np.where(difference <= slack, np.fmin(excess, 0.0), excess)
+    out = ~(excess <= 0)  # an infinity less one that is allowed is NaN: it does not fit
     worst = Comparison(float(difference.max(initial=0.0)), float(units.max(initial=0.0)))
     aside = _aside(mine, theirs, float(tolerance["cosine"])) if "cosine" in tolerance and out.any() else ""
     if not (aside if "cosine" in tolerance else out.any()):
@@ -191,7 +228,7 @@ def compare_arrays(
     place = f"element [{', '.join(map(str, index))}]" if index else "it"
     fault = f"{place} is {texts[0]}, {against} {texts[1]}"
     if math.isfinite(difference[index]):
-        parts = [f"relative {difference[index] / abs(theirs[index]):.3g}"] if theirs[index] else []
+        parts = [f"relative {difference[index] / abs(float(theirs[index])):.3g}"] if theirs[index] else []
         parts += [f"{units[index]:.4g} ulp"] if dtype in DTYPES else []
         fault += f": off by {difference[index]:.3g}" + (f" ({', '.join(parts)})" if parts else "")
     count, size = int(out.sum()), out.size
@@ -203,6 +240,15 @@ def compare_arrays(
     else:
         fault += f"; not {_limit(tolerance, dtype)}"
     return Comparison(worst.difference, worst.ulp, fault, index)
+
+
+def _apart(mine: Array, theirs: Array) -> Array:
+    """Give the distances of whole numbers or of flags, as float64."""
+    import numpy as np
+
+    # The largest may be 2^64 - 1, which unsigned numbers that wrap around hold.
+    high, low = (end(mine, theirs).astype(np.uint64) for end in (np.maximum, np.minimum))
+    return (high - low).astype(np.float64)
 
 
 def _units(mine: Array, theirs: Array, dtype: str) -> Array:

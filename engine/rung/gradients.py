@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rung.bridge import library_of, to_numpy
 from rung.calls import named, rebuilt
-from rung.compare import Comparison, compare_arrays
+from rung.compare import Comparison, compare_arrays, misplaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -118,6 +118,9 @@ def compare_gradients(
             return [np.asarray(result) for result in _each(reference(*args, **kwargs))]
 
     tensors = _each(made)
+    for tensor in tensors:
+        if fault := misplaced(tensor, "torch"):
+            return Comparison(math.inf, math.inf, fault)
     expected = results()
     if [tuple(getattr(tensor, "shape", ())) for tensor in tensors] != [result.shape for result in expected]:
         return Comparison(math.inf, math.inf, "the results have other shapes than the reference's")

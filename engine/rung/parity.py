@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rung.arguments import refusal
 from rung.bind import bind
-from rung.calls import changed, converted, lacking, named, rebuilt, result_dtype, shown
+from rung.calls import changed, converted, kept_wide, lacking, named, rebuilt, result_dtype, shown
 from rung.compare import DTYPES, Comparison, compare
 from rung.diagnostics import BindError, did_you_mean
 from rung.gradients import MOST, arguments_of, compare_gradients
@@ -129,7 +129,7 @@ class Check:
         return held[0] if all(held) else ""
 
     def run(self) -> Outcome:
-        """Compare, and give the outcome. Raise nothing for what a kernel or a reference does."""
+        """Compare, and give the outcome. Raise nothing, whatever a kernel or a reference raises, but an interrupt."""
         start = perf_counter()
         outcome = self._run()
         return replace(outcome, seed=self.seed, what=self.what, seconds=perf_counter() - start)
@@ -169,11 +169,11 @@ class Check:
                     one = self._gradient if self.what == GRADIENT else self._result
                     try:
                         one(tally, number, call, dtype, reference, kernel)
-                    except Exception as error:
+                    except BaseException as error:
                         tally.fail(number, f"cannot be given to the cell: {_raised(error)}")
                 if self.case == number:
                     break
-        except Exception as error:
+        except BaseException as error:
             tally.fail(number + 1, f"the op's cases raised {_raised(error)}")
         if self.case is not None and number < self.case:
             tally.refuse(f"there is no case {self.case}: the op gives {number + 1} in {dtype}", count=0)
@@ -198,19 +198,22 @@ class Check:
         arguments = shown(self.op, given)
         try:
             expected = reference(*call[0], **call[1])
-        except Exception as error:
+        except BaseException as error:
             tally.fail(number, f"the reference raised {_raised(error)}", arguments)
             return
         before = deepcopy(named(self.op, given))
         try:
             made = kernel(*given[0], **given[1])
-        except Exception as error:
+        except BaseException as error:
             tally.fail(number, f"raised {_raised(error)}", arguments)
             return
         spoilt = changed(before, named(self.op, given))
-        found = compare(made, expected, wanted, self.op.tolerance[dtype])
+        tolerance, cell = self.op.tolerance[dtype], self.cell
+        found = compare(made, expected, wanted, tolerance, arrays=cell.arrays, place=self.place)
         if spoilt:
-            found = Comparison(found.difference, found.ulp, f"argument `{spoilt}` was changed")
+            found = replace(found, fault=f"argument `{spoilt}` was changed", index=None)
+        elif found.fault and wanted == dtype and str(getattr(made, "dtype", "")) == "torch.float32":
+            found = replace(found, fault=found.fault + _widened(kept_wide(self.op, given, dtype), dtype))
         tally.count(number, found, arguments)
 
     def _gradient(
@@ -242,7 +245,7 @@ class Check:
             with torch.enable_grad():
                 made = kernel(*given[0], **given[1])
                 found = compare_gradients(self.op, call, dtype, made, leaves, reference, (self.seed, number))
-        except Exception as error:
+        except BaseException as error:
             tally.fail(number, f"raised {_raised(error)}", arguments)
             return
         tally.count(number, found, arguments)
@@ -296,7 +299,21 @@ class _Tally:
         )  # fmt: skip
 
 
-def _raised(error: Exception) -> str:
+def _widened(names: Sequence[str], dtype: str) -> str:
+    """Say why a result may have come out in float32."""
+    if not names:
+        return ""
+    said = " and ".join(f"`{name}`" for name in names)
+    return (
+        f"; {said} came in float32, for the case has values that {dtype} does not hold: let the op's cases round "
+        "them, or name the argument in the op's `dtypes`"
+    )
+
+
+def _raised(error: BaseException) -> str:
+    """Say what was raised. What would end the program counts as a fault like any other, but for an interrupt."""
+    if isinstance(error, KeyboardInterrupt):
+        raise error
     return f"{type(error).__name__}: {error}"
 
 

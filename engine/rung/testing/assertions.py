@@ -6,20 +6,23 @@ Owns how a call is turned into comparisons, and how they are reported. What is c
 from __future__ import annotations
 
 import dataclasses
+import math
 import unittest
+from collections.abc import Mapping
 from itertools import count
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Final
 
 from rung.bind import LOCAL, provide, withdraw
 from rung.compare import DTYPES, compare
-from rung.diagnostics import Where, did_you_mean
-from rung.entries import DEFAULT, GENERIC, Cell, cell_id
+from rung.diagnostics import UnknownArrays, Where, did_you_mean
+from rung.entries import ARRAYS, DEFAULT, GENERIC, Cell, cell_id
 from rung.load import default_table
 from rung.parity import FAILED, PASSED, checks, of_cell, outcomes
 from rung.testing.reports import report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from rung.parity import Check, Outcome
     from rung.table import Table
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["assert_close", "assert_parity"]
 
 _EXACT: Final = "exact"
-_KINDS: Final = ("atol", "cosine", "rtol", "ulp")
+_KINDS: Final = ({"ulp"}, {"cosine"}, {"rtol"}, {"atol"}, {"rtol", "atol"})
 _numbers = count(1)
 
 
@@ -40,17 +43,35 @@ def assert_close(result: Any, expected: Any, dtype: str, tolerance: Mapping[str,
     tolerance.
     """
     __tracebackhide__ = True
-    if dtype not in DTYPES:
-        raise ValueError(f"unknown dtype `{dtype}`: {did_you_mean(dtype, DTYPES)}")
-    allowed = {} if tolerance == _EXACT else tolerance
-    if not isinstance(allowed, dict) or (strange := [name for name in allowed if name not in _KINDS]):
-        said = f"`{tolerance}`" if not isinstance(allowed, dict) else f"`{strange[0]}`"
-        raise ValueError(
-            f'{said} is no tolerance: write "exact", or a dict of `ulp`, of `cosine`, or of `rtol`, `atol`'
-        )
-    found = compare(result, _in_numpy(expected), dtype, allowed)
+    _check("dtype", dtype, DTYPES)
+    found = compare(result, _in_numpy(expected), dtype, _allowed(tolerance))
     if found.fault:
         raise AssertionError(found.fault)
+
+
+def _check(kind: str, name: str, legal: Iterable[str]) -> None:
+    if name not in legal:
+        raise ValueError(f"unknown {kind} `{name}`: {did_you_mean(name, legal)}")
+
+
+def _allowed(tolerance: Mapping[str, float] | str) -> dict[str, float | int]:
+    """Give a tolerance as an op has it, by the rules that a manifest's follow."""
+    if tolerance == _EXACT:
+        return {}
+    if not isinstance(tolerance, Mapping) or {*tolerance} not in _KINDS:
+        raise ValueError(
+            f'`{tolerance}` is no tolerance: write "exact", or a dict of `ulp`, of `cosine`, or of `rtol` and `atol`'
+        )
+    for name, value in tolerance.items():
+        if name == "ulp":
+            fits, words = isinstance(value, Integral) and value >= 0, "a whole number from 0 on"
+        elif name == "cosine":
+            fits, words = isinstance(value, Real) and 0 < value <= 1, "a number above 0, 1 at most"
+        else:
+            fits, words = isinstance(value, Real) and 0 <= value < math.inf, "a finite number from 0 on"
+        if isinstance(value, bool) or not fits:
+            raise ValueError(f"`{name}` of a tolerance is {words}, not `{value!r}`")
+    return dict(tolerance)
 
 
 def _in_numpy(expected: Any) -> Any:
@@ -67,7 +88,7 @@ def assert_parity(
     *,
     arrays: str = "numpy",
     device: str = "cpu",
-    dtypes: Iterable[str] | None = None,
+    dtypes: str | Iterable[str] | None = None,
     gradients: bool = True,
     seed: int = 0,
     table: Table | None = None,
@@ -77,12 +98,14 @@ def assert_parity(
     `kernel` is a cell or its id, or a function that would serve `op` for callers of `arrays` on `device`. Compare in
     the named `dtypes`, by default in all that the op has a tolerance for, and compare the gradients of the arguments
     that the op calls differentiable. Give the outcomes. Raise AssertionError with all that failed, unittest.SkipTest
-    when nothing could be compared (pytest skips the test), UnknownOp, KeyError for a cell that there is not, and
-    TypeError for a function without an op.
+    when nothing could be compared (pytest skips the test), UnknownOp, UnknownArrays, UnknownDevice, KeyError for a cell
+    that there is not, ValueError for what is no dtype, and TypeError for a function without an op.
     """
     __tracebackhide__ = True
     table = table or default_table()
-    wanted = None if dtypes is None else set(dtypes)
+    wanted = None if dtypes is None else {dtypes} if isinstance(dtypes, str) else {*dtypes}
+    for name in wanted or ():
+        _check("dtype", name, DTYPES)
     provided = ""
     try:
         if isinstance(kernel, str | Cell):
@@ -100,7 +123,8 @@ def assert_parity(
     if failed:
         raise AssertionError("\n\n".join(map(report, failed)))
     if not any(outcome.status == PASSED for outcome in found):
-        raise unittest.SkipTest("; ".join(dict.fromkeys(o.detail for o in found)) or "nothing to compare")
+        reasons = dict.fromkeys(outcome.detail for outcome in found)
+        raise unittest.SkipTest("; ".join(reasons) or "the op has a tolerance in none of the dtypes")
     return found
 
 
@@ -109,6 +133,9 @@ def _of_function(
 ) -> list[Check]:
     """Give the comparisons of a function as if it were a cell."""
     record = table.op(op)
+    table.device(device)
+    if arrays not in ARRAYS:
+        raise UnknownArrays(f"unknown arrays `{arrays}`: {did_you_mean(arrays, ARRAYS)}")
     code = getattr(function, "__code__", None)
     where = Where(code.co_filename, code.co_firstlineno) if code else record.where
     name = cell_id(LOCAL, op, device, GENERIC, DEFAULT)

@@ -7,7 +7,7 @@ stay as the case has them, so what a case makes consistent stays so.
 from __future__ import annotations
 
 import math
-from itertools import islice
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from rung.arguments import refusal
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["arguments"]
 
 _SEEDS: Final = 1 << 16
+_TRIES: Final = 16
+"""The seeds that are tried for a case that the cell accepts."""
 _LAYOUTS: Final = ("as the case has it", "every other element", "transposed", "offset by one")
 
 
@@ -50,10 +52,10 @@ def arguments(
     memory in other orders and with gaps. One of `scales` multiplies the floating arrays without a dtype of their own:
     take powers of two, which change no digit, and for which the op means something. One of `special`, such as NaN, may
     stand in the place of an element of each of them. Raise UnknownOp, KeyError for a cell, ValueError for a dtype or
-    for a cell that accepts no case, RungError where Hypothesis is not installed.
+    for a cell that accepts no case of some seeds, RungError where Hypothesis is not installed.
     """
     try:
-        from hypothesis import assume, reject, strategies
+        from hypothesis import assume, strategies
     except ImportError:
         raise RungError("rung.testing.arguments needs Hypothesis: pip install 'rung[testing]'") from None
     import numpy as np
@@ -76,18 +78,23 @@ def arguments(
     def refused(call: Call) -> str:
         return "" if serves is None else refusal(record, serves, *call)
 
-    reasons = [lacks or refused(given(call)) for call in cases(dtype, np.random.default_rng(0))]
-    numbers = [number for number, reason in enumerate(reasons) if not reason]
-    if not numbers:
+    def judged(seed: int) -> list[tuple[Call, str]]:
+        """Give the cases of a seed, each with why it is refused, "" where it is not."""
+        return [(call, lacks or refused(given(call))) for call in cases(dtype, np.random.default_rng(seed))]
+
+    def accepted(seed: int) -> list[Call]:
+        return [call for call, reason in judged(seed) if not reason]
+
+    sure = next((seed for seed in range(_TRIES) if accepted(seed)), None)
+    if sure is None:
         who = f"the op `{op}` has" if serves is None else f"the cell `{serves.id}` accepts"
-        raise ValueError(f"{who} no case in {dtype}" + (f": {reasons[0]}" if reasons else ""))
+        raise ValueError(f"{who} no case in {dtype}" + "".join(f": {reason}" for _, reason in judged(0)[:1]))
 
     @strategies.composite
     def calls(draw: DrawFn) -> Call:
-        number, seed = draw(strategies.sampled_from(numbers)), draw(strategies.integers(0, _SEEDS - 1))
-        call = next(islice(cases(dtype, np.random.default_rng(seed)), number, None), None)
-        if call is None:  # with another seed the op has fewer cases
-            reject()
+        first = draw(strategies.integers(0, _SEEDS - 1))
+        seeds = chain(range(first, first + _TRIES), [sure])
+        call = draw(strategies.sampled_from(next(found for seed in seeds if (found := accepted(seed)))))
         values = named(record, call)
         scale = draw(strategies.sampled_from([*scales]))
         for name, value in values.items():
