@@ -39,6 +39,8 @@ __all__ = ["MOST", "arguments_of", "compare_gradients", "numeric_gradient"]
 MOST: Final = 64
 """The elements that are differentiated in a case: one whose arguments have more in total is left out."""
 _STEPS: Final = (8, 12, 16)
+_ROUNDINGS: Final = 32
+"""How many roundings of its largest element a gradient may be off by."""
 
 
 def arguments_of(op: Op, call: Call) -> list[str]:
@@ -105,7 +107,8 @@ def compare_gradients(
     """Compare the gradients autograd gives for the `leaves` of a call's results `made` with the reference's.
 
     `leaves` are tensors that require grad, by the name of the argument. The tolerance is the op's for `dtype`, and
-    never below the bound of the numeric gradient. `seed` draws the cotangent.
+    never below the bound of the numeric gradient, nor below what some roundings in `dtype` make of the gradient's
+    largest element, for what is small in it is often left of what cancelled. `seed` draws the cotangent.
     """
     import numpy as np
     import torch
@@ -142,8 +145,10 @@ def compare_gradients(
             return [every[i] for i in floating]
 
         numeric, bound = numeric_gradient(moved, point[name], weights)
+        rounding = _ROUNDINGS * np.finfo(dtype).eps * np.abs(numeric[np.isfinite(numeric)]).max(initial=0.0)
         mine = np.zeros(numeric.shape, dtype) if gradient is None else to_numpy(gradient.detach())
-        one = compare_arrays(mine, numeric, dtype, op.tolerance[dtype], against="numeric differentiation", slack=bound)
+        one = compare_arrays(mine, numeric, dtype, op.tolerance[dtype], against="numeric differentiation",
+                             slack=np.maximum(bound, rounding))  # fmt: skip
         fault = one.fault and f"gradient of `{name}`: {one.fault}"
         if fault and not recorded:
             result = "the result does" if len(tensors) == 1 else "the results do"
