@@ -44,7 +44,7 @@ def test_torchs_answer(op: str) -> None:
 def test_gelu_is_scipys_all_the_way_down() -> None:
     special = pytest.importorskip("scipy.special")
     x = np.linspace(-37.0, 10.0, 2001)
-    assert_allclose(gelu(x), x * special.ndtr(x), rtol=1e-12, atol=0)
+    assert_allclose(gelu(x), x * special.ndtr(x), rtol=1e-12, atol=0)  # which is scipy's error
     assert_allclose(gelu(x), 0.5 * x * (1.0 + special.erf(x / math.sqrt(2.0))), rtol=5e-16, atol=1e-15)
     below = x[x < 0]
     # Logarithms of what is about to vanish: their difference is the relative error.
@@ -62,8 +62,24 @@ def test_gelu_in_a_thousand_digits(x: float, approximate: str) -> None:
         else:
             chance = (1 + mpmath.tanh(mpmath.sqrt(2 / mpmath.pi) * (value + mpmath.mpf("0.044715") * value**3))) / 2
         expected = float(value * chance)
-    # The exponent of what is tiny is rounded at its own size, which grows with x squared or cubed.
-    assert_allclose(gelu(np.array(x), approximate=approximate), expected, rtol=max(4e-16, 3e-16 * x * x), atol=0)
+    assert_allclose(gelu(np.array(x), approximate=approximate), expected, rtol=4 * 2**-52, atol=0)
+
+
+@pytest.mark.parametrize(("approximate", "lowest"), [("none", -37.4), ("tanh", -20.7)])
+def test_gelu_keeps_its_digits_down_to_the_smallest_normal_factor(approximate: str, lowest: float) -> None:
+    mpmath = pytest.importorskip("mpmath")
+    x = np.random.default_rng(0).uniform(lowest, 1.0, 500)
+    with mpmath.workdps(60):
+        expected = []
+        for value in map(mpmath.mpf, x.tolist()):
+            if approximate == "none":
+                chance = mpmath.erfc(-value / mpmath.sqrt(2)) / 2
+            else:
+                cubic = value + mpmath.mpf("0.044715") * value**3
+                chance = 1 / (1 + mpmath.exp(-mpmath.sqrt(8 / mpmath.pi) * cubic))
+            expected.append(float(value * chance))
+    off = np.abs(gelu(x, approximate=approximate) - expected) / np.spacing(np.abs(expected))
+    assert off.max() <= 4.0
 
 
 @pytest.mark.parametrize("x", [*POINTS, -700.0, -744.0, 710.0])
@@ -120,7 +136,7 @@ def test_a_value_and_its_mirror_differ_by_the_identity(x: float) -> None:
     # x * p(x) - (-x) * p(-x) = x for each chance p with p(x) + p(-x) = 1, less x * p(-x) on both sides.
     y = np.array([x, -x])
     for result in (gelu(y), gelu(y, approximate="tanh"), silu(y)):
-        assert result[0] - result[1] == pytest.approx(x, rel=4e-16, abs=0)
+        assert result[0] - result[1] == pytest.approx(x, rel=5e-16, abs=1e-323)  # of the halves of what is tiniest
 
 
 @given(finite)

@@ -301,6 +301,16 @@ def test_a_hidden_key_may_be_nan() -> None:
     assert_allclose(attention(q, k, v, mask=np.arange(4) > 0), expected, rtol=1e-13)
 
 
+@pytest.mark.parametrize(
+    ("scale", "expected"),
+    [pytest.param(0.0, 0.5, id="none"), pytest.param(1e-308, 1.0, id="up"), pytest.param(-1e-308, 0.0, id="down")],
+)
+def test_a_small_scale_keeps_large_products_finite(scale: float, expected: float) -> None:
+    q, k, v = np.array([1e200]), np.array([1e200, 0.0]), np.array([1.0, 0.0])
+    result = attention(*(array.reshape(1, 1, -1, 1) for array in (q, k, v)), scale=scale)
+    assert result.item() == expected
+
+
 def test_large_scores_and_values_stay_finite() -> None:
     q, k, v = qkv(3, 4)
     q[0, 0, 0] = k[0, 0, 0] = 1e150

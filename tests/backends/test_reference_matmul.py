@@ -203,6 +203,10 @@ def test_arguments_are_left_alone_and_shared_with_nothing() -> None:
         pytest.param({"scale_b": draw(4, 1)}, ValueError, r"or shape \(1, 4\), got \(4, 1\)", id="columns turned"),
         pytest.param({"bias": draw(1, 4)}, ValueError, r"bias must have shape \(4,\)", id="bias of two axes"),
         pytest.param({"bias": draw(2)}, ValueError, r"bias must have shape \(4,\)", id="bias of rows"),
+        pytest.param({"out_dtype": ["float32"]}, ValueError, r"must be one of .* got \['float32'\]", id="list"),
+        pytest.param(
+            {"out_dtype": np.dtype("f4")}, ValueError, r"must be one of .* got dtype\('float32'\)", id="dtype"
+        ),
         pytest.param(
             {"out_dtype": "float8_e5m2"}, ValueError, "must be one of bfloat16, .* got 'float8", id="out_dtype"
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -119,6 +120,20 @@ def test_a_million_elements() -> None:
     groups = group_norm(x.reshape(10, 100, 1000), 5)
     expected = functional.group_norm(tensor.reshape(10, 100, 1000), 5)
     assert_allclose(groups, expected.numpy(), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("place", [0, 7, -1], ids=["first", "inside", "last"])
+@pytest.mark.parametrize("rest", ["equal", "normal"])
+def test_one_element_far_away_costs_the_others_no_digits(rest: str, place: int) -> None:
+    count = 100_000
+    x = np.full(count, 1.1) if rest == "equal" else normal(count)
+    x[place] = 1e8
+    mean = Fraction(math.fsum(x)) / count  # of a correctly rounded sum, which is off by 2**-27 of an element at most
+    centred = np.array([float(Fraction(value) - mean) for value in x.tolist()])
+    expected = centred / math.sqrt(math.fsum(np.square(centred)) / count + 1e-5)
+    assert_allclose(layer_norm(x), expected, rtol=1e-14, atol=0)
+    assert_allclose(group_norm(x.reshape(1, 4, -1), 1).ravel(), expected, rtol=1e-14, atol=0)
+    assert_allclose(deviation(x[None]), [[np.sqrt(math.fsum(np.square(centred)) / count)]], rtol=1e-15)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])

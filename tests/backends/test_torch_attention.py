@@ -303,6 +303,15 @@ def test_it_compiles_as_one_graph(queries: int, keys: int, options: dict[str, An
     assert torch.equal(compiled(*args, **kwargs), attention(*args, **kwargs))
 
 
+def test_a_mask_made_inside_fits_sizes_that_are_kept_open() -> None:
+    def run(x: Any) -> Any:
+        return attention(x, x, x, mask=torch.ones(5, 5, dtype=torch.bool).tril())
+
+    x = torch.ones(2, 3, 5, 6)
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(run, fullgraph=True, backend="eager", dynamic=True)(x), run(x))
+
+
 @pytest.mark.parametrize(("queries", "keys", "options"), VARIATIONS)
 def test_arguments_are_left_alone_and_shared_with_nothing(queries: int, keys: int, options: dict[str, Any]) -> None:
     args, kwargs = variation(queries, keys, options)

@@ -171,6 +171,26 @@ def test_no_value_is_read_and_it_compiles_as_one_graph(form: Callable[..., Any],
         assert torch.equal(compiled(*args, bias=given), form(*args, bias=given))
 
 
+@pytest.mark.parametrize("shapes", [((5, 1), (1, 16)), ((1, 1), ()), ((1,), (1, 16))], ids=str)
+def test_scales_made_inside_fit_sizes_that_are_kept_open(shapes: tuple[tuple[int, ...], ...]) -> None:
+    def run(a: Any, b: Any) -> Any:
+        return scaled_mm(a, b, *(torch.full(shape, 0.5) for shape in shapes))
+
+    a, b = arguments(5, 32, 16)[:2]
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(run, fullgraph=True, backend="eager", dynamic=True)(a, b), run(a, b))
+
+
+def test_autocast_has_no_say() -> None:
+    args = arguments(64, 256, 64)
+    expected = scaled_mm(*args, out_dtype="float32")
+    torch._dynamo.reset()
+    compiled = torch.compile(scaled_mm, fullgraph=True, backend="eager")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(scaled_mm(*args, out_dtype="float32"), expected)
+        assert torch.equal(compiled(*args, out_dtype="float32"), expected)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_arguments_are_left_alone_and_shared_with_nothing(form: Callable[..., Any]) -> None:
     args = arguments(5, 32, 16)
@@ -207,6 +227,8 @@ def test_arguments_are_left_alone_and_shared_with_nothing(form: Callable[..., An
         pytest.param({"scale_b": torch.ones(16, 1)}, ValueError, r"or shape \(1, 16\)", id="columns turned"),
         pytest.param({"bias": torch.ones(5)}, ValueError, r"bias must have shape \(16,\)", id="bias of rows"),
         pytest.param({"out_dtype": "float8_e5m2"}, ValueError, "must be one of bfloat16", id="out_dtype"),
+        pytest.param({"out_dtype": ["float32"]}, ValueError, r"must be one of .* got \['float32'\]", id="list"),
+        pytest.param({"out_dtype": torch.float32}, ValueError, r"must be one of .* got torch\.float32", id="dtype"),
     ],
 )
 def test_refusals(form: Callable[..., Any], changes: dict[str, Any], error: type[Exception], message: str) -> None:

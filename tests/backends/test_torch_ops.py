@@ -113,6 +113,35 @@ def test_channels_last_groups_keep_a_deviation_beside_a_large_mean() -> None:
     torch.testing.assert_close(kernel("group_norm")(far, 3), expected, rtol=0, atol=2e-4)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize(
+    ("shape", "groups"),
+    [
+        pytest.param((2, 1, 64, 64), 1, id="one channel"),
+        pytest.param((2, 6, 1, 1), 2, id="one place"),
+        pytest.param((2, 32, 1, 1), 1, id="one place, many channels"),
+        pytest.param((2, 6, 8, 1), 3, id="one column"),
+        pytest.param((2, 1, 4, 8, 8), 1, id="one channel of volumes"),
+        pytest.param((2, 6, 1, 1, 1), 2, id="one place of volumes"),
+    ],
+)
+def test_what_is_channels_last_and_contiguous_at_once_is_no_exception(
+    shape: tuple[int, ...], groups: int, dtype: str
+) -> None:
+    x, weights = tensors(shape, shape, dtype=dtype)
+    layout = torch.channels_last if len(shape) == 4 else torch.channels_last_3d
+    far = (x + 1000).to(memory_format=layout)
+    plain = torch.empty(shape, dtype=torch.float64).copy_(far)
+    limits = {"rtol": 8e-3 if dtype == "bfloat16" else 1e-3, "atol": 1e-3}
+    found = [t.requires_grad_() for t in (far, plain)]
+    results = [kernel("group_norm")(t, groups) for t in found]
+    torch.testing.assert_close(results[0].double(), results[1], **limits)
+    assert results[0].is_contiguous()
+    for t, result in zip(found, results, strict=True):
+        result.backward(weights.to(t.dtype).to(memory_format=layout))
+    torch.testing.assert_close(far.grad.double(), plain.grad, **limits)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("count", [2, 3, 7, 100, 1000])
 def test_samples_of_equal_elements_are_not_rescaled(dtype: str, count: int) -> None:
@@ -209,6 +238,69 @@ def test_results_share_no_memory_with_arguments(
     result = run(kernel(op), *arguments)
     result.zero_()
     assert all(torch.equal(old, new) for old, new in zip(kept, arguments, strict=True))
+
+
+@pytest.mark.parametrize("vectors", [0, 2], ids=["alone", "weight and bias"])
+def test_nothing_is_a_new_nothing(vectors: int) -> None:
+    x, *rest = tensors((2, 4, 0), *[(4,)] * vectors, dtype="float32")
+    assert kernel("group_norm")(x, 2, *rest) is not x
+
+
+# Compilation.
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False], ids=["found out", "dynamic", "static"])
+@pytest.mark.parametrize(
+    ("op", "run"),
+    [
+        pytest.param("cfg_combine", lambda f, x, y, s: f(x, y, s), id="cfg_combine"),
+        pytest.param("cfg_combine", lambda f, x, y, s: f(x, y, 3.0, rescale=s / 8), id="rescale"),
+        pytest.param("cfg_flow_match_step", lambda f, x, y, s: f(x, x, y, s, 0.6, 0.5), id="cfg_flow_match_step"),
+        pytest.param("layer_norm", lambda f, x, _, s: f(x, eps=s), id="eps"),
+    ],
+)
+def test_numbers_may_vary_in_one_graph(op: str, run: Callable[..., Any], dynamic: bool | None) -> None:
+    x, y = tensors((2, 3), (2, 3), dtype="float32")
+    call = partial(run, kernel(op))
+    torch._dynamo.reset()
+    compiled = torch.compile(call, fullgraph=True, backend="eager", dynamic=dynamic)
+    for number in (1.5, 2.0, 3.5, 7.5):
+        assert torch.equal(compiled(x, y, number), call(x, y, number))
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "run"),
+    [
+        pytest.param("modulate", (2, 6), lambda f, x: f(x, torch.ones(6), torch.zeros(1, 6)), id="modulate"),
+        pytest.param("rotary_embedding", (2, 5, 6), lambda f, x: f(x, torch.ones(5, 3), torch.ones(5, 3)), id="rotary"),
+        pytest.param("layer_norm", (2, 6), lambda f, x: f(x, torch.ones(6)), id="layer_norm"),
+        pytest.param("group_norm", (2, 6, 3, 3), lambda f, x: f(x, 3, torch.ones(6)), id="group_norm"),
+        pytest.param("cfg_combine", (2, 6), lambda f, x: f(x, torch.zeros(2, 6), 3.0), id="cfg_combine"),
+    ],
+)
+def test_what_is_made_inside_fits_sizes_that_are_kept_open(
+    op: str, shape: tuple[int, ...], run: Callable[..., Any]
+) -> None:
+    (x,) = tensors(shape, dtype="float32")
+    call = partial(run, kernel(op))
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(call, fullgraph=True, backend="eager", dynamic=True)(x), call(x))
+
+
+# Errors.
+
+
+@pytest.mark.parametrize("op", ["cfg_combine", "cfg_flow_match_step"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_scale_beyond_what_is_computed_in_is_refused(op: str, dtype: str) -> None:
+    arguments = tensors(*[(2, 3)] * (3 if op == "cfg_flow_match_step" else 2), dtype=dtype)
+    sigmas = (0.6, 0.5) if op == "cfg_flow_match_step" else ()
+    if dtype == "float64":
+        assert torch.isfinite(kernel(op)(*arguments, 1e39, *sigmas)).all()
+        return
+    for scale in (1e39, -1e39):
+        with pytest.raises(ValueError, match=r"guidance_scale must be in the range of torch\.float32, .*got -?1e\+39"):
+            kernel(op)(*arguments, scale, *sigmas)
 
 
 @with_every_call

@@ -215,6 +215,20 @@ def test_results_share_no_memory_with_arguments_or_each_other(dtype: str) -> Non
             assert len({t.data_ptr() for t in found}) == len(found)
 
 
+@pytest.mark.parametrize("dynamic", [None, True], ids=["found out", "dynamic"])
+@pytest.mark.parametrize("given", ["noise", "prev_sample"])
+def test_a_schedule_compiles_as_one_graph(given: str, dynamic: bool | None) -> None:
+    x, v, other = tensors(2, 3, dtype="float32")
+    torch._dynamo.reset()
+    compiled = torch.compile(solver.flow_sde_step, fullgraph=True, backend="eager", dynamic=dynamic)
+    for sigma in (1.0, 0.95, 0.9, 0.7, 0.5, 0.3, 0.1):
+        for noise_scale in (0.3, 0.7, 1.2):
+            options = {given: other, "noise_scale": noise_scale}
+            expected = solver.flow_sde_step(x, v, sigma, 0.9 * sigma, **options)
+            for a, b in zip(compiled(x, v, sigma, 0.9 * sigma, **options), expected, strict=True):
+                assert torch.equal(a, b)
+
+
 def test_float8_is_refused() -> None:
     x = torch.zeros(2, 3).to(torch.float8_e4m3fn)
     with pytest.raises(TypeError, match=r"sample must be float16, .*, got torch\.float8"):

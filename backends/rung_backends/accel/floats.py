@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["as_ieee_says", "centred", "mean_square", "widened"]
 
-as_ieee_says = np.errstate(over="ignore", divide="ignore", invalid="ignore")
+as_ieee_says = np.errstate(all="ignore")
 """Decorate a function that may answer infinity or NaN: an answer like any other, but numpy would warn."""
 
 

@@ -35,7 +35,7 @@ TILE = 256
 """How many elements the vector unit takes at once."""
 
 # A result beyond its dtype's range is infinite and needs no warning.
-_QUIET = np.errstate(over="ignore")
+_QUIET = np.errstate(all="ignore")
 
 
 @_QUIET

@@ -2,7 +2,8 @@
 
 Owns the contract of `attention`: formula, masks, alignment and what rows that see nothing give are stated here,
 and every other implementation follows them. Works in float64, a block of queries at a time, and rounds once, at
-the end. Must not trade accuracy for speed, change an argument, or import anything but numpy.
+the end. Must not trade accuracy for speed, change an argument, or import anything but numpy and the references'
+helpers.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rung_backends.reference.checks import Array, check_broadcast, check_finite, check_floats, check_plain
+from rung_backends.reference.floats import Wide, as_ieee_says, wide
+
 __all__ = ["attention"]
 
-Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.floating[Any] | np.bool_]
 
 # Scores held at once, so that memory grows with the number of keys and not with its product with the queries':
@@ -23,9 +26,7 @@ Mask = NDArray[np.floating[Any] | np.bool_]
 _SCORES = 2**20
 
 
-# inf - inf and 0 * inf are NaN, and what lies beyond a dtype's range is infinite, in every array library; numpy alone
-# would warn.
-@np.errstate(over="ignore", invalid="ignore")
+@as_ieee_says
 def attention(
     q: Array, k: Array, v: Array, *, mask: Mask | None = None, causal: bool = False, scale: float | None = None
 ) -> Array:
@@ -66,9 +67,7 @@ def attention(
 
     """
     _check(q, k, v, mask)
-    scale = 1.0 / math.sqrt(q.shape[3]) if scale is None else float(scale)
-    if not math.isfinite(scale):
-        raise ValueError(f"scale must be finite, got {scale}")
+    scale = 1.0 / math.sqrt(q.shape[3]) if scale is None else check_finite("scale", scale)
 
     batch, heads, queries, _ = q.shape
     keys = k.shape[2]
@@ -80,7 +79,10 @@ def attention(
         key, value = (_per_head(array[sample], heads) for array in (k, v))
         for start in range(0, queries, rows):
             block = slice(start, start + rows)
-            scores = scale * (q[sample, :, block].astype(np.float64) @ key.swapaxes(1, 2))
+            query = wide(q[sample, :, block])
+            # What makes less of large elements comes before their product.
+            less, more = (scale, 1.0) if abs(scale) < 1.0 else (1.0, scale)
+            scores = more * ((less * query) @ key.swapaxes(1, 2))
             if mask is not None:
                 scores = _masked(scores, mask[sample, :, block])
             if causal:
@@ -91,16 +93,16 @@ def attention(
     return result
 
 
-def _per_head(array: Array, heads: int) -> NDArray[np.float64]:
+def _per_head(array: Array, heads: int) -> Wide:
     """Give each query head the keys or values it looks at, (Hkv, Skv, D) as (Hq, Skv, D)."""
-    return np.repeat(array.astype(np.float64), heads // max(1, len(array)), axis=0)
+    return np.repeat(wide(array), heads // max(1, len(array)), axis=0)
 
 
-def _masked(scores: NDArray[np.float64], mask: Mask) -> NDArray[np.float64]:
+def _masked(scores: Wide, mask: Mask) -> Wide:
     return np.where(mask, scores, -np.inf) if mask.dtype == np.bool_ else scores + mask.astype(np.float64)
 
 
-def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _softmax(scores: Wide) -> Wide:
     """Give the weights of each row; zeros, without the NaN of -inf - -inf, where all its scores are -inf."""
     peak = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     weights = np.exp(scores - np.where(peak == -np.inf, 0.0, peak))
@@ -109,16 +111,11 @@ def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _check(q: Array, k: Array, v: Array, mask: Mask | None) -> None:
-    for name, array in {"q": q, "k": k, "v": v, "mask": mask}.items():
-        if array is None:
-            continue
-        if not isinstance(array, np.ndarray):
-            raise TypeError(f"{name} must be a numpy array, got {type(array).__name__}")
-        if name == "mask" and array.dtype == np.bool_:
-            continue
-        if array.dtype.type not in (np.float16, np.float32, np.float64):
-            kinds = "boolean (True keeps), float16" if name == "mask" else "float16"
-            raise TypeError(f"{name} must be {kinds}, float32 or float64, got {array.dtype}")
+    check_floats(q=q, k=k, v=v)
+    if mask is not None:
+        check_plain("mask", mask)
+        if mask.dtype.type not in (np.bool_, np.float16, np.float32, np.float64):
+            raise TypeError(f"mask must be boolean (True keeps), float16, float32 or float64, got {mask.dtype}")
     shapes = f"q {q.shape}, k {k.shape}, v {v.shape}"
     if not q.ndim == k.ndim == v.ndim == 4:
         raise ValueError(f"q, k and v need four axes (batch, head, position, element), got {shapes}")
@@ -131,10 +128,5 @@ def _check(q: Array, k: Array, v: Array, mask: Mask | None) -> None:
     if q.shape[1] % k.shape[1] if k.shape[1] else q.shape[1]:
         raise ValueError(f"the heads of q must be a multiple of those of k and v, got {shapes}")
     scores = (*q.shape[:3], k.shape[2])
-    if mask is not None and not _broadcasts(mask.shape, scores):
-        raise ValueError(f"mask must broadcast to (B, Hq, Sq, Skv) = {scores}, got {mask.shape}")
-
-
-def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
-    tail = to[len(to) - len(shape) :] if shape else ()
-    return len(shape) <= len(to) and all(mine in (1, theirs) for mine, theirs in zip(shape, tail, strict=True))
+    if mask is not None:
+        check_broadcast(scores, "(B, Hq, Sq, Skv) =", mask=mask)

@@ -15,10 +15,12 @@ __all__ = [
     "Array",
     "check_axes",
     "check_broadcast",
-    "check_eps",
     "check_finite",
     "check_floats",
     "check_lengths",
+    "check_not_negative",
+    "check_number",
+    "check_plain",
     "check_same_shape",
     "check_sigmas",
     "given",
@@ -32,11 +34,18 @@ def given(**arrays: Array | None) -> dict[str, Array]:
     return {name: array for name, array in arrays.items() if array is not None}
 
 
+def check_plain(name: str, array: NDArray[Any]) -> None:
+    """Raise TypeError for what is no numpy array, and for a masked one, whose mask would have no say."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{name} must be a numpy array, got {type(array).__name__}")
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{name} must be a plain numpy array, got a MaskedArray: fill it, {name}.filled(...)")
+
+
 def check_floats(**arrays: Array) -> None:
     """Raise TypeError for what is no numpy array of float16, float32 or float64."""
     for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):
-            raise TypeError(f"{name} must be a numpy array, got {type(array).__name__}")
+        check_plain(name, array)
         if array.dtype.type not in (np.float16, np.float32, np.float64):
             raise TypeError(f"{name} must be float16, float32 or float64, got {array.dtype}")
 
@@ -57,7 +66,7 @@ def check_axes(array: Array, *axes: str, name: str = "x") -> None:
         raise ValueError(f"{name} must have the axes (..., {', '.join(axes)}), got shape {array.shape}")
 
 
-def check_broadcast(shape: tuple[int, ...], what: str, **arrays: Array) -> None:
+def check_broadcast(shape: tuple[int, ...], what: str, **arrays: NDArray[Any]) -> None:
     """Raise ValueError for an array that does not broadcast to `shape`, which `what` describes."""
     for name, array in arrays.items():
         fits = array.ndim <= len(shape) and all(
@@ -74,27 +83,37 @@ def check_lengths(length: int, what: str, **arrays: Array) -> None:
             raise ValueError(f"{name} must have shape ({length},), one for each of {what}, got {array.shape}")
 
 
+def check_number(name: str, value: float) -> float:
+    """Give the number as a float; raise TypeError for text, which `float` would read, ValueError beyond its range."""
+    if isinstance(value, (str, bytes, bytearray)):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be within float64's range, got an integer beyond it") from None
+
+
 def check_finite(name: str, value: float, *, within: tuple[float, float] = (-math.inf, math.inf)) -> float:
     """Give the number as a float; raise ValueError if it is not finite or outside of `within`."""
-    value = float(value)
+    value = check_number(name, value)
     low, high = within
-    if not (math.isfinite(value) and low <= value <= high):
+    if not (-math.inf < value < math.inf and low <= value <= high):
         limits = "" if low == -math.inf else f" and in [{low:g}, {high:g}]"
         raise ValueError(f"{name} must be finite{limits}, got {value}")
     return value
 
 
-def check_eps(eps: float) -> float:
-    """Give eps as a float; raise ValueError if it is negative or not finite."""
-    eps = float(eps)
-    if not 0.0 <= eps < math.inf:
-        raise ValueError(f"eps must be finite and not negative, got {eps}")
-    return eps
+def check_not_negative(name: str, value: float) -> float:
+    """Give the number as a float; raise ValueError if it is negative or not finite."""
+    value = check_number(name, value)
+    if not 0.0 <= value < math.inf:
+        raise ValueError(f"{name} must be finite and not negative, got {value}")
+    return value
 
 
 def check_sigmas(sigma: float, sigma_next: float) -> tuple[float, float]:
     """Give both as floats; raise ValueError unless 0 <= sigma_next <= sigma <= 1."""
-    sigma, sigma_next = float(sigma), float(sigma_next)
+    sigma, sigma_next = check_number("sigma", sigma), check_number("sigma_next", sigma_next)
     if not 0.0 <= sigma_next <= sigma <= 1.0:
         raise ValueError(
             f"a step goes down within [0, 1]: need 0 <= sigma_next <= sigma <= 1, "

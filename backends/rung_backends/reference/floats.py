@@ -2,8 +2,8 @@
 
 Two things go wrong with moments. Squares leave float64's range long before the elements do, so a row is first
 scaled by a power of two, which rounds nothing. A mean of squares less the square of a mean cancels, so rows are
-centred first, and on their first element before their mean: a row of equal elements has deviation 0 then, and not
-what rounding the mean has left. Must not know any op, nor round to another dtype.
+centred first, and on the element nearest their mean before their mean: a row of equal elements has deviation 0 then,
+and not what rounding the mean has left. Must not know any op, nor round to another dtype.
 """
 
 from __future__ import annotations
@@ -28,18 +28,21 @@ R = TypeVar("R")
 
 
 def as_ieee_says(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function answer infinity or NaN without a warning, as every array library but numpy does."""
+    """Let a function answer infinity, NaN or 0 without a warning, as every array library but numpy does."""
 
     @functools.wraps(function)
     def quiet(*args: P.args, **kwargs: P.kwargs) -> R:
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             return function(*args, **kwargs)
 
     return quiet
 
 
 def wide(array: Array) -> Wide:
-    """Give it in float64 and row after row, so that a sum does not depend on where its elements lay."""
+    """Give it in float64 and row after row, so that a sum does not depend on where its elements lay.
+
+    A subclass of numpy's array is left behind; an array that is float64 and in order already is given itself.
+    """
     return np.asarray(array, dtype=np.float64, order="C")
 
 
@@ -70,7 +73,9 @@ def _exponent(rows: Wide) -> NDArray[np.intc]:
 
 
 def _centred(rows: Wide) -> Wide:
-    shifted = rows - rows[..., :1]
+    # The nearest, for another element may be so far away that the differences from it are rounded at its size.
+    distance = np.abs(rows - np.mean(rows, axis=-1, keepdims=True))
+    shifted = rows - np.take_along_axis(rows, np.argmin(distance, axis=-1, keepdims=True), axis=-1)
     return np.asarray(shifted - np.mean(shifted, axis=-1, keepdims=True))
 
 

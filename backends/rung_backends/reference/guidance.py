@@ -19,10 +19,10 @@ __all__ = ["cfg_combine", "cfg_flow_match_step"]
 def cfg_combine(cond: Array, uncond: Array, guidance_scale: float, *, rescale: float = 0.0) -> Array:
     """Guide a prediction: ``out = uncond + guidance_scale * (cond - uncond)``, its deviation brought back by `rescale`.
 
-    Ho and Salimans, "Classifier-Free Diffusion Guidance", 2022, in the form where a scale of 1 gives cond and 0
-    gives uncond. Large scales make results too strong; with phi = rescale, each sample's deviation over all axes
-    but the first is moved towards cond's (Lin et al., "Common Diffusion Noise Schedules and Sample Steps are
-    Flawed", 2023, section 3.4)::
+    Ho and Salimans, "Classifier-Free Diffusion Guidance", 2022, in the form where a scale of 0 gives uncond and 1 gives
+    cond, but for the rounding of cond - uncond, which loses cond beside a far larger uncond. Large scales make results
+    too strong; with phi = rescale, each sample's deviation over all axes but the first is moved towards cond's (Lin et
+    al., "Common Diffusion Noise Schedules and Sample Steps are Flawed", 2023, section 3.4)::
 
         phi * out * std(cond) / std(out) + (1 - phi) * out
 

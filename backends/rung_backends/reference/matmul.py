@@ -2,27 +2,23 @@
 
 Owns the contract of `scaled_mm`: formula, shapes and roundings are stated here, and every other implementation
 follows them. Works in float64 and rounds once, at the end. Must not trade accuracy for speed, change an
-argument, or import anything but numpy.
+argument, or import anything but numpy and the references' helpers.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from rung_backends.reference.checks import Array, check_floats, given
+from rung_backends.reference.floats import as_ieee_says, wide
 from rung_backends.reference.rounding import rounded
 
 __all__ = ["scaled_mm"]
 
-Array = NDArray[np.floating[Any]]
-
 _OUT_DTYPES = ("bfloat16", "float16", "float32", "float64")
 
 
-# What lies beyond a dtype's range is infinite, and 0 * inf is NaN, in every array library; numpy alone would warn.
-@np.errstate(over="ignore", invalid="ignore")
+@as_ieee_says
 def scaled_mm(
     a: Array,
     b: Array,
@@ -58,23 +54,17 @@ def scaled_mm(
 
     """
     _check(a, b, scale_a, scale_b, bias, out_dtype)
-    total = (a.astype(np.float64) * scale_a.astype(np.float64)) @ (b.astype(np.float64) * scale_b.astype(np.float64))
+    total = (wide(a) * wide(scale_a)) @ (wide(b) * wide(scale_b))
     if bias is not None:
-        total = total + bias.astype(np.float64)
+        total = total + wide(bias)
     if out_dtype == "bfloat16":
         return rounded(total, out_dtype).astype(np.float32)
     return total.astype(out_dtype, copy=False)
 
 
 def _check(a: Array, b: Array, scale_a: Array, scale_b: Array, bias: Array | None, out_dtype: str) -> None:
-    for name, array in {"a": a, "b": b, "scale_a": scale_a, "scale_b": scale_b, "bias": bias}.items():
-        if array is None:
-            continue
-        if not isinstance(array, np.ndarray):
-            raise TypeError(f"{name} must be a numpy array, got {type(array).__name__}")
-        if array.dtype.type not in (np.float16, np.float32, np.float64):
-            raise TypeError(f"{name} must be float16, float32 or float64, got {array.dtype}")
-    if out_dtype not in _OUT_DTYPES:
+    check_floats(a=a, b=b, scale_a=scale_a, scale_b=scale_b, **given(bias=bias))
+    if not isinstance(out_dtype, str) or out_dtype not in _OUT_DTYPES:
         raise ValueError(f"out_dtype must be one of {', '.join(_OUT_DTYPES)}, got {out_dtype!r}")
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise ValueError(f"need a of shape (M, K) and b of shape (K, N), got {a.shape} and {b.shape}")

@@ -11,7 +11,8 @@ What the three norms share:
 * A NaN makes its whole row NaN. An infinity leaves nothing of a row with a mean; without one it is NaN itself,
   inf / inf, and 0 everywhere else.
 * The answer holds for every finite row. A kernel squares elements in the type it computes in, float32 for the
-  half types, and may lose rows whose sum of squares leaves that type's range: elements of about 1e18 and more.
+  half types, and may lose rows whose sum of squares leaves that type's range: in float32, elements of about 1e18 and
+  more, and without eps those of about 1e-23 and less, whose squares are 0 and whose quotients infinite.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from rung_backends.reference.checks import (
     Array,
     check_axes,
     check_broadcast,
-    check_eps,
     check_floats,
     check_lengths,
+    check_not_negative,
     given,
 )
 from rung_backends.reference.floats import Wide, as_ieee_says, normalised, wide
@@ -56,9 +57,9 @@ def rms_norm(x: Array, weight: Array | None = None, *, eps: float = 1e-6) -> Arr
     check_floats(x=x, **given(weight=weight))
     check_axes(x, "D")
     check_lengths(x.shape[-1], "the elements of x's last axis", **given(weight=weight))
-    eps = check_eps(eps)
+    eps = check_not_negative("eps", eps)
     if x.size == 0:
-        return x.copy()
+        return np.array(x)
     return _affine(normalised(wide(x), eps, centre=False), weight, None).astype(x.dtype)
 
 
@@ -86,9 +87,9 @@ def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None,
     check_floats(x=x, **vectors)
     check_axes(x, "D")
     check_lengths(x.shape[-1], "the elements of x's last axis", **vectors)
-    eps = check_eps(eps)
+    eps = check_not_negative("eps", eps)
     if x.size == 0:
-        return x.copy()
+        return np.array(x)
     return _affine(normalised(wide(x), eps, centre=True), weight, bias).astype(x.dtype)
 
 
@@ -126,9 +127,9 @@ def group_norm(
     if groups < 1 or channels % groups:
         raise ValueError(f"groups must be 1 or more and divide x's {channels} channels, got {groups}")
     check_lengths(channels, "x's channels", **vectors)
-    eps = check_eps(eps)
+    eps = check_not_negative("eps", eps)
     if x.size == 0:
-        return x.copy()
+        return np.array(x)
     rows = normalised(wide(x).reshape(x.shape[0], groups, -1), eps, centre=True)
     return _affine(rows.reshape(x.shape), weight, bias, trailing=x.ndim - 2).astype(x.dtype)
 

@@ -41,7 +41,7 @@ FORMATS = {
 }
 
 
-@np.errstate(over="ignore")  # what rounds past float64's range has passed the format's
+@np.errstate(all="ignore")  # what rounds past float64's range, or below it, has passed the format's
 def rounded(values: NDArray[np.floating[Any]], name: str) -> NDArray[np.float64]:
     """Give the nearest values of a format, of two equally near the even one, as a new float64 array.
 

@@ -2,7 +2,7 @@
 
 Owns the contract of `flow_match_step` and `flow_sde_step`: formulas, guards and conventions are stated here,
 and every other implementation follows them. Works in float64 and rounds once, at the end. Must not trade
-accuracy for speed, change an argument, or import anything but numpy and the checks.
+accuracy for speed, change an argument, or import anything but numpy and the references' helpers.
 
 The convention of time: sigma is 1 at pure noise and 0 at data, and a step goes down. A point of the flow is
 x = (1 - sigma) * data + sigma * noise, and the network predicts velocity = noise - data.
@@ -11,23 +11,25 @@ x = (1 - sigma) * data + sigma * noise, and the network predicts velocity = nois
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rung_backends.reference.checks import Array, check_floats, check_same_shape, check_sigmas, given
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from rung_backends.reference.checks import (
+    Array,
+    check_floats,
+    check_not_negative,
+    check_same_shape,
+    check_sigmas,
+    given,
+)
+from rung_backends.reference.floats import Wide, as_ieee_says, wide
 
 __all__ = ["flow_match_step", "flow_sde_step"]
 
 _HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
-# What lies beyond a dtype's range is infinite in every array library; numpy alone would warn of it, too.
-_OVERFLOW_IS_INFINITE = np.errstate(over="ignore")
 
 
-@_OVERFLOW_IS_INFINITE
+@as_ieee_says
 def flow_match_step(sample: Array, velocity: Array, sigma: float, sigma_next: float) -> Array:
     """Take one deterministic Euler step along the flow: ``sample + (sigma_next - sigma) * velocity``.
 
@@ -52,11 +54,11 @@ def flow_match_step(sample: Array, velocity: Array, sigma: float, sigma_next: fl
     check_floats(sample=sample, velocity=velocity)
     check_same_shape(sample=sample, velocity=velocity)
     sigma, sigma_next = check_sigmas(sigma, sigma_next)
-    x, v = sample.astype(np.float64), velocity.astype(np.float64)
-    return (x + (sigma_next - sigma) * v).astype(sample.dtype, copy=False)
+    result = wide(sample) + (sigma_next - sigma) * wide(velocity)
+    return np.asarray(result, dtype=sample.dtype)
 
 
-@_OVERFLOW_IS_INFINITE
+@as_ieee_says
 def flow_sde_step(
     sample: Array,
     velocity: Array,
@@ -129,25 +131,23 @@ def flow_sde_step(
     check_floats(sample=sample, velocity=velocity, **others)
     check_same_shape(sample=sample, velocity=velocity, **others)
     sigma, sigma_next = check_sigmas(sigma, sigma_next)
-    noise_scale = float(noise_scale)
-    if not 0.0 <= noise_scale < math.inf:
-        raise ValueError(f"noise_scale must be finite and not negative, got {noise_scale}")
+    noise_scale = check_not_negative("noise_scale", noise_scale)
 
     keep, push, std = _coefficients(sigma, sigma_next, noise_scale)
-    mean = keep * sample.astype(np.float64) + push * velocity.astype(np.float64)
+    dtype = sample.dtype
+    mean = keep * wide(sample) + push * wide(velocity)
     if prev_sample is not None:
         point = prev_sample
     elif std == 0.0:
-        point = mean.astype(sample.dtype)
+        point = mean.astype(dtype)
     else:
         if noise is None:
             noise = np.random.default_rng().standard_normal(sample.shape)
-        point = (mean + std * noise.astype(np.float64)).astype(sample.dtype)
+        point = (mean + std * wide(noise)).astype(dtype)
 
-    log_prob = _log_prob(point.astype(np.float64), mean, std)
+    log_prob = _log_prob(wide(point), mean, std)
     stds = np.full((sample.shape[0], *(1,) * (sample.ndim - 1)), std)
-    dtype = sample.dtype
-    return point.astype(dtype), log_prob.astype(dtype), mean.astype(dtype), stds.astype(dtype)
+    return np.array(point, dtype), log_prob.astype(dtype), mean.astype(dtype), stds.astype(dtype)
 
 
 def _coefficients(sigma: float, sigma_next: float, noise_scale: float) -> tuple[float, float, float]:
@@ -163,7 +163,7 @@ def _coefficients(sigma: float, sigma_next: float, noise_scale: float) -> tuple[
     return 1.0 - pull, -step - pull * (1.0 - sigma), std
 
 
-def _log_prob(point: Array, mean: Array, std: float) -> NDArray[np.float64]:
+def _log_prob(point: Wide, mean: Wide, std: float) -> Wide:
     """Average the log-density over each sample.
 
     The sums are correctly rounded (`math.fsum`), so memory layout, batch size and order of summation leave no

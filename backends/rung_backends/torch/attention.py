@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
+from rung_backends.torch.checks import check_broadcast, check_finite, given
+
 __all__ = ["attention"]
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -29,12 +31,11 @@ def attention(
     bfloat16 is a dtype here too. Where dtypes differ, the widest decides what is computed in: a float32 mask beside
     halves costs the kernels for halves, a boolean one or one of q's dtype does not.
 
-    Gradients reach `q`, `k`, `v` and a floating `mask`; rows that see nothing pass on zeros.
+    Gradients reach `q`, `k`, `v` and a floating `mask`; rows that see nothing pass on zeros. The fused kernels
+    that torch may choose, on a CPU too, have neither second derivatives nor forward-mode ones.
     """
     _check(q, k, v, mask)
-    scale = 1.0 / math.sqrt(q.shape[3]) if scale is None else float(scale)
-    if not -math.inf < scale < math.inf:
-        raise ValueError(f"scale must be finite, got {scale}")
+    scale = 1.0 / math.sqrt(q.shape[3]) if scale is None else check_finite("scale", scale)
     dtype, wide = q.dtype, q.dtype
     for tensor in (k, v, mask):
         if tensor is not None and tensor.dtype != torch.bool:
@@ -121,10 +122,4 @@ def _check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> None:
     if q.shape[1] % k.shape[1] if k.shape[1] else q.shape[1]:
         raise ValueError(f"the heads of q must be a multiple of those of k and v, got {shapes}")
     scores = (*q.shape[:3], k.shape[2])
-    if mask is not None and not _broadcasts(mask.shape, scores):
-        raise ValueError(f"mask must broadcast to (B, Hq, Sq, Skv) = {scores}, got {tuple(mask.shape)}")
-
-
-def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
-    tail = to[len(to) - len(shape) :] if shape else ()
-    return len(shape) <= len(to) and all(mine in (1, theirs) for mine, theirs in zip(shape, tail, strict=True))
+    check_broadcast(scores, "(B, Hq, Sq, Skv) =", **given(mask=mask))

@@ -14,10 +14,11 @@ from torch import Tensor
 __all__ = [
     "check_axes",
     "check_broadcast",
-    "check_eps",
     "check_finite",
     "check_floats",
     "check_lengths",
+    "check_not_negative",
+    "check_number",
     "check_same_shape",
     "check_sigmas",
     "given",
@@ -66,7 +67,9 @@ def check_broadcast(shape: tuple[int, ...], what: str, **tensors: Tensor) -> Non
     """Raise ValueError for a tensor that does not broadcast to `shape`, which `what` describes."""
     for name, tensor in tensors.items():
         fits = tensor.ndim <= len(shape) and all(
-            mine in (1, theirs) for mine, theirs in zip(reversed(tensor.shape), reversed(shape), strict=False)
+            # Not `in`, which finds no size that torch.compile keeps open.
+            mine == 1 or mine == theirs
+            for mine, theirs in zip(reversed(tensor.shape), reversed(shape), strict=False)
         )
         if not fits:
             raise ValueError(f"{name} must broadcast to {what} {shape}, got {tuple(tensor.shape)}")
@@ -79,27 +82,37 @@ def check_lengths(length: int, what: str, **tensors: Tensor) -> None:
             raise ValueError(f"{name} must have shape ({length},), one for each of {what}, got {tuple(tensor.shape)}")
 
 
+def check_number(name: str, value: float) -> float:
+    """Give the number as a float; raise TypeError for text, which `float` would read, ValueError beyond its range."""
+    if isinstance(value, (str, bytes, bytearray)):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be within float64's range, got an integer beyond it") from None
+
+
 def check_finite(name: str, value: float, *, within: tuple[float, float] = (-math.inf, math.inf)) -> float:
     """Give the number as a float; raise ValueError if it is not finite or outside of `within`."""
-    value = float(value)
+    value = check_number(name, value)
     low, high = within
-    if not (math.isfinite(value) and low <= value <= high):
+    if not (-math.inf < value < math.inf and low <= value <= high):
         limits = "" if low == -math.inf else f" and in [{low:g}, {high:g}]"
         raise ValueError(f"{name} must be finite{limits}, got {value}")
     return value
 
 
-def check_eps(eps: float) -> float:
-    """Give eps as a float; raise ValueError if it is negative or not finite."""
-    eps = float(eps)
-    if not 0.0 <= eps < math.inf:
-        raise ValueError(f"eps must be finite and not negative, got {eps}")
-    return eps
+def check_not_negative(name: str, value: float) -> float:
+    """Give the number as a float; raise ValueError if it is negative or not finite."""
+    value = check_number(name, value)
+    if not 0.0 <= value < math.inf:
+        raise ValueError(f"{name} must be finite and not negative, got {value}")
+    return value
 
 
 def check_sigmas(sigma: float, sigma_next: float) -> tuple[float, float]:
     """Give both as floats; raise ValueError unless 0 <= sigma_next <= sigma <= 1."""
-    sigma, sigma_next = float(sigma), float(sigma_next)
+    sigma, sigma_next = check_number("sigma", sigma), check_number("sigma_next", sigma_next)
     if not 0.0 <= sigma_next <= sigma <= 1.0:
         raise ValueError(
             f"a step goes down within [0, 1]: need 0 <= sigma_next <= sigma <= 1, "

@@ -19,12 +19,13 @@ def cfg_combine(cond: Tensor, uncond: Tensor, guidance_scale: float, *, rescale:
     """Guide a prediction: ``out = uncond + guidance_scale * (cond - uncond)``, its deviation brought back by `rescale`.
 
     With phi = rescale, ``phi * out * std(cond) / std(out) + (1 - phi) * out``. Source, shapes, ranges and errors:
-    `rung_backends.reference.guidance.cfg_combine`; bfloat16 is a dtype here too. Gradients reach cond and uncond; a
-    sample with std(out) = 0 has those of out.
+    `rung_backends.reference.guidance.cfg_combine`; bfloat16 is a dtype here too. A guidance_scale beyond the range of
+    what is computed in, float32 or float64, is refused. Gradients reach cond and uncond; a sample with std(out) = 0 has
+    those of out.
     """
     wide = check_floats(cond=cond, uncond=uncond)
     check_same_shape(cond=cond, uncond=uncond)
-    guidance_scale = check_finite("guidance_scale", guidance_scale)
+    guidance_scale = _checked(guidance_scale, wide)
     rescale = check_finite("rescale", rescale, within=(0.0, 1.0))
     result = _guided(cond.to(wide), uncond.to(wide), guidance_scale)
     if rescale and cond.numel():
@@ -42,15 +43,24 @@ def cfg_flow_match_step(
     """Take the Euler step along a guided velocity, in one: nothing is rounded between the two.
 
     ``sample + (sigma_next - sigma) * (uncond + guidance_scale * (cond - uncond))``. Source, shapes, ranges and errors:
-    `rung_backends.reference.guidance.cfg_flow_match_step`; bfloat16 is a dtype here too. Gradients reach sample, cond
-    and uncond.
+    `rung_backends.reference.guidance.cfg_flow_match_step`; bfloat16 is a dtype here too. guidance_scale as in
+    `cfg_combine`. Gradients reach sample, cond and uncond.
     """
     wide = check_floats(sample=sample, cond=cond, uncond=uncond)
     check_same_shape(sample=sample, cond=cond, uncond=uncond)
-    guidance_scale = check_finite("guidance_scale", guidance_scale)
+    guidance_scale = _checked(guidance_scale, wide)
     sigma, sigma_next = check_sigmas(sigma, sigma_next)
     velocity = _guided(cond.to(wide), uncond.to(wide), guidance_scale)
     return torch.add(sample.to(wide), velocity, alpha=sigma_next - sigma).to(sample.dtype)
+
+
+def _checked(guidance_scale: float, dtype: torch.dtype) -> float:
+    guidance_scale = check_finite("guidance_scale", guidance_scale)
+    if abs(guidance_scale) > torch.finfo(dtype).max:
+        raise ValueError(
+            f"guidance_scale must be in the range of {dtype}, which this computes in, got {guidance_scale}"
+        )
+    return guidance_scale
 
 
 def _guided(cond: Tensor, uncond: Tensor, guidance_scale: float) -> Tensor:

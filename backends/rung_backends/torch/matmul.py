@@ -7,6 +7,8 @@ it and no device waits. Must not name a device.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor
 
@@ -37,7 +39,11 @@ def scaled_mm(
     wide = torch.float64 if torch.float64 in (dtype, *(tensor.dtype for tensor in given)) else torch.float32
     # Scaled after the product, as float8 hardware does: float8 values are few enough bits to pass unharmed where
     # float32 is multiplied as TF32 or bfloat16, scaled ones are not.
-    result = a.to(wide) @ b.to(wide) * scale_a.to(wide) * scale_b.to(wide)
+    device = a.device.type
+    # Autocast would round the product, and matrices that are not float8, to a half type.
+    with torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext():
+        product = a.to(wide) @ b.to(wide)
+    result = product * scale_a.to(wide) * scale_b.to(wide)
     if bias is not None:
         result = result + bias.to(wide)
     return result.to(dtype)
@@ -106,14 +112,14 @@ def _check(
         if tensor.dtype not in allowed:
             names = ", ".join(str(dtype).removeprefix("torch.") for dtype in allowed)
             raise TypeError(f"{name} must be one of {names}, got {tensor.dtype}")
-    if out_dtype not in _OUT_DTYPES:
+    if not isinstance(out_dtype, str) or out_dtype not in _OUT_DTYPES:
         raise ValueError(f"out_dtype must be one of {', '.join(_OUT_DTYPES)}, got {out_dtype!r}")
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
         raise ValueError(f"need a of shape (M, K) and b of shape (K, N), got {shapes}")
     rows, columns = a.shape[0], b.shape[1]
     for name, scale, shape in (("scale_a", scale_a, (rows, 1)), ("scale_b", scale_b, (1, columns))):
-        if tuple(scale.shape) not in ((), (1,), (1, 1), shape):
+        if not ((scale.numel() == 1 and scale.ndim <= 2) or tuple(scale.shape) == shape):
             raise ValueError(f"{name} must have one element or shape {shape}, got {tuple(scale.shape)}")
     if bias is not None and tuple(bias.shape) != (columns,):
         raise ValueError(

@@ -16,9 +16,9 @@ from torch.nn import functional
 from rung_backends.torch.checks import (
     check_axes,
     check_broadcast,
-    check_eps,
     check_floats,
     check_lengths,
+    check_not_negative,
     given,
 )
 
@@ -35,7 +35,7 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float = 1e-6) -> T
     wide = check_floats(x=x, **vectors)
     check_axes(x, "D")
     check_lengths(x.shape[-1], "the elements of x's last axis", **vectors)
-    eps = check_eps(eps)
+    eps = check_not_negative("eps", eps)
     return functional.rms_norm(x.to(wide), x.shape[-1:], _cast(weight, wide), eps).to(x.dtype)
 
 
@@ -49,7 +49,7 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
     wide = check_floats(x=x, **vectors)
     check_axes(x, "D")
     check_lengths(x.shape[-1], "the elements of x's last axis", **vectors)
-    eps = check_eps(eps)
+    eps = check_not_negative("eps", eps)
     normed = functional.layer_norm(x.to(wide), x.shape[-1:], _cast(weight, wide), _cast(bias, wide), eps)
     return normed.to(x.dtype)
 
@@ -71,15 +71,18 @@ def group_norm(
     if groups < 1 or channels % groups:
         raise ValueError(f"groups must be 1 or more and divide x's {channels} channels, got {groups}")
     check_lengths(channels, "x's channels", **vectors)
-    eps = check_eps(eps)
-    # For channels-last tensors the library subtracts squares, which leaves little of a small deviation beside a
-    # large mean. And `functional.group_norm` refuses a single element, which training has no use for.
-    rows = x.to(wide).contiguous()
+    eps = check_not_negative("eps", eps)
+    rows = x.to(wide)
     if not x.numel():  # the library's gradients of weight and bias are NaN there, and nothing's are 0
         for vector in vectors.values():
             rows = rows + vector.to(wide).reshape(-1, *[1] * (x.ndim - 2))
-        return rows.to(x.dtype)
-    return torch.group_norm(rows, groups, _cast(weight, wide), _cast(bias, wide), eps).to(x.dtype)
+        return rows.to(x.dtype, copy=True)
+    # For channels-last tensors the library subtracts squares, which leaves little of a small deviation beside a
+    # large mean. Where one channel or one place makes them contiguous as well, a copy is none: three axes are never
+    # taken for channels-last. And `functional.group_norm` refuses a single element, which training has no use for.
+    rows = rows.contiguous().flatten(2) if x.ndim > 3 else rows.contiguous()
+    normed = torch.group_norm(rows, groups, _cast(weight, wide), _cast(bias, wide), eps)
+    return normed.reshape(x.shape).to(x.dtype)
 
 
 def modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import math
 import torch
 from torch import Tensor
 
-from rung_backends.torch.checks import check_floats, check_same_shape, check_sigmas, given
+from rung_backends.torch.checks import check_floats, check_not_negative, check_same_shape, check_sigmas, given
 
 __all__ = ["flow_match_step", "flow_sde_step"]
 
@@ -44,7 +44,7 @@ def flow_sde_step(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Take one stochastic step of Flow-GRPO and give the log-probability of where it went.
 
-    With dt = sigma_next - sigma and s = noise_scale * sqrt(sigma / max(1 - sigma, -dt))::
+    With dt = sigma_next - sigma and s = noise_scale * sqrt(sigma / max(1 - sigma, -dt - 3 * (1 - sigma)))::
 
         mean = sample + (velocity + s**2 / (2 * sigma) * (sample + (1 - sigma) * velocity)) * dt
         std  = s * sqrt(-dt)
@@ -66,9 +66,7 @@ def flow_sde_step(
     wide = check_floats(sample=sample, velocity=velocity, **others)
     check_same_shape(sample=sample, velocity=velocity, **others)
     sigma, sigma_next = check_sigmas(sigma, sigma_next)
-    noise_scale = float(noise_scale)
-    if not 0.0 <= noise_scale < math.inf:
-        raise ValueError(f"noise_scale must be finite and not negative, got {noise_scale}")
+    noise_scale = check_not_negative("noise_scale", noise_scale)
 
     keep, push, std = _coefficients(sigma, sigma_next, noise_scale)
     mean = keep * sample.to(wide) + push * velocity.to(wide)
@@ -88,7 +86,9 @@ def flow_sde_step(
         log_prob = sample.new_zeros(batch)
     else:
         spread = ((point - mean) / std).square().reshape(batch, count).sum(1) / count
-        log_prob = (-0.5 * spread - (math.log(std) + _HALF_LOG_TAU)).to(sample.dtype)
+        # Not `math.log`, for which torch.compile makes a graph for each number.
+        log_std = spread.new_full((), std).log()
+        log_prob = (-0.5 * spread - (log_std + _HALF_LOG_TAU)).to(sample.dtype)
     stds = sample.new_full((batch, *(1,) * (sample.ndim - 1)), std)
     return result, log_prob, mean.to(sample.dtype), stds
 

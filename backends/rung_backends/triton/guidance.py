@@ -33,7 +33,7 @@ def cfg_combine(cond: Tensor, uncond: Tensor, guidance_scale: float, *, rescale:
         cond: Predicted with the condition: float16, bfloat16, float32 or float64, any shape of at least one axis; the
             first is the batch.
         uncond: Predicted without; cond's shape, any of those dtypes.
-        guidance_scale: 1 is `cond`, 0 is `uncond`, and more than 1 goes beyond `cond`.
+        guidance_scale: 0 is `uncond`, 1 is `cond` but for rounding, and more than 1 goes beyond `cond`.
         rescale: How much of the spread of `cond` is restored, from 0, nothing, to 1, all.
 
     Returns:

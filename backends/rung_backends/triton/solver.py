@@ -40,7 +40,7 @@ def cfg_flow_match_step(
         sample: float16, bfloat16, float32 or float64, any shape of at least one axis; the first is the batch.
         cond: The velocity predicted with the condition; sample's shape, any of those dtypes.
         uncond: The velocity predicted without; sample's shape, any of those dtypes.
-        guidance_scale: 1 is `cond`, 0 is `uncond`, and more than 1 goes beyond `cond`.
+        guidance_scale: 0 is `uncond`, 1 is `cond` but for rounding, and more than 1 goes beyond `cond`.
         sigma: Noise level of `sample`, in [0, 1].
         sigma_next: Noise level after the step, in [0, sigma].
 
