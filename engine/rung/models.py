@@ -506,6 +506,13 @@ ExpressionLike: TypeAlias = Annotated[ExpressionModel, WrapValidator(_expression
 ExpressionModel.model_rebuild()  # its fields name ExpressionLike, which exists only now
 
 
+def _no_number(value: Any) -> Any:
+    """Python's True is 1, and YAML's is not."""
+    if value.__class__ in (int, float):
+        raise _fault("RG202", f"`exact` is true, not {value}", "write `exact`")
+    return value
+
+
 _KINDS: Final = ("exact", "ulp", "cosine")
 _ONE_KIND: dict[str, Any] = {
     "minProperties": 1,
@@ -517,7 +524,9 @@ _ONE_KIND: dict[str, Any] = {
 class Tolerance(Model, title="tolerance", json_schema_extra=_ONE_KIND):
     """How far an implementation may be from the reference, strictest first: one kind of bound for each dtype."""
 
-    exact: Literal[True] | None = Field(None, description="Equal in every value. Written `exact` alone.")
+    exact: Annotated[Literal[True], BeforeValidator(_no_number)] | None = Field(
+        None, description="Equal in every value. Written `exact` alone."
+    )
     ulp: Annotated[int, Field(ge=0)] | None = Field(
         None, description="Units in the last place of the dtype, at the reference's value.", examples=[2]
     )
