@@ -33,7 +33,7 @@ contracts: $(READY)
 
 unit: $(READY)
 	$(BIN)/rung check --strict
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
 bench: $(READY_TO_BENCH)
 	$(BIN)/python -m benchmarks

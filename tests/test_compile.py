@@ -98,7 +98,7 @@ def test_every_atom_has_a_runtime_form(yaml: dict[str, object], expected: Expres
         ("{device: cuda, arch: sm_90,", "native"),
         ("{device: cuda, arch: sm_90a,", "native"),
         ("{device: cuda, arch: compute_80,", "ptx"),
-        ("{device: cuda, arch: triton,", "python"),
+        ("{device: cuda, arch: triton, variant: mine,", "python"),
         ("{device: cuda,", "python"),
         ("{device: xpu, arch: spir64,", "ptx"),
         ("{device: cpu, arch: amd64,", "native"),
