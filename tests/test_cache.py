@@ -534,7 +534,7 @@ DAMAGE: dict[str, Change] = {
     "an older rung": put(lambda data: data.replace(b'"rung": "' + VERSION, b'"rung": "0.0.9', 1)),
     "a newer rung": put(lambda data: data.replace(b'"rung": "' + VERSION, b'"rung": "99.0', 1)),
     "another format": put(lambda data: data.replace(b'"format": ', b'"format": 9', 1)),
-    "a format in words": put(lambda data: data.replace(b'"format": 2', b'"format": "2"', 1)),
+    "a format in words": put(lambda data: data.replace(b'"format": 3', b'"format": "3"', 1)),
     "no format": put(lambda data: data.replace(b'"format"', b'"farmat"', 1)),
     "a head without a digest": put(lambda data: data.replace(b'"digest"', b'"dagest"', 1)),
     "another implementation": put(lambda data: data.replace(b"acme.kernels:fast", b"acme.kernels:evil", 1)),

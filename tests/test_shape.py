@@ -177,7 +177,7 @@ def test_findings_are_counted_and_cut(monkeypatch: pytest.MonkeyPatch) -> None:
         (ManifestFile, ("requires", 0, "any", 1, "module"), ["name", "dist", "version", "has", "build"]),
         (ManifestFile, ("requires", "not", "driver"), ["name", "version"]),
         (BackendFile, ("kernels", "op", 3, "when", "module"), ["name", "dist", "version", "has", "build"]),
-        (OpModel, ("tolerance", "float32"), ["exact", "rtol", "atol"]),
+        (OpModel, ("tolerance", "float32"), ["exact", "ulp", "rtol", "atol", "cosine"]),
         (OpModel, ("nowhere", 1), []),
         (OpModel, ("summary", "x"), []),
     ],

@@ -66,8 +66,8 @@ def test_what_predicates_ask_for_and_nothing_else() -> None:
     assert ("torch", "") in wanted.modules
     assert ("numpy", "") in wanted.modules
     assert "torch/lib/libtorch_cuda.so" in wanted.files
-    assert wanted.env == ("RUNG_DISABLE",)
-    assert wanted.probes == ()
+    assert wanted.env == ("RUNG_DISABLE", "TRITON_INTERPRET")
+    assert wanted.probes == ("rung.probes.toolchain:has_cpp_compiler",)
 
 
 def test_an_expressions_arguments_and_atoms() -> None:
