@@ -391,13 +391,18 @@ def _demand_roots(places: Mapping[tuple[str, frozenset[str]], Sequence[Use]]) ->
 
 
 def _places(known: Bindings) -> dict[tuple[str, frozenset[str]], list[Use]]:
-    """Give what is to be imported, by module and the packages that may be bound: all that has no finding yet."""
+    """Give what is to be imported, by module and the packages that may be bound: all that has no finding yet.
+
+    What came along has been judged where it comes from, and importing it may take long.
+    """
     firsts = [group.first for group in known.groups]
     faulty = {(use.path, known.roots(use.unit)) for use in firsts if known.fault(use) is not None}
     nonsense = faulty_probes(known.scene)
     places: dict[tuple[str, frozenset[str]], list[Use]] = {}
     for group in known.groups:
         path, roots = group.first.path, known.roots(group.first.unit)
+        if group.first.unit in known.scene.along:
+            continue
         if (path, roots) not in faulty and path not in nonsense and root_of(path) in roots:
             sound = known.sound(group)
             if sound:
