@@ -389,3 +389,11 @@ def test_one_rule_reports_no_more_than_a_limit(judge: Judge, monkeypatch: pytest
     found = judge(BACKEND + rows)
     assert sorted(line.split()[1] for line in found) == ["RG004"] * 2 + ["RG302"] * 5 + ["RG305"] * 5
     assert sum("more than 5 findings of one rule" in line for line in found) == 2
+
+
+def test_nobody_asks_for_a_place_in_manifests_without_a_fault() -> None:
+    # Each place in a document that was read for its data alone costs reading it again.
+    whole = merge([BUILTIN])
+    check(whole)
+    assert not whole.problems.found
+    assert [document.path for document in whole.documents if document.whole] == []

@@ -6,6 +6,7 @@ Owns which conditions can be asked of which argument, by the op's signature. Wha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,7 @@ from rung.rules.table import is_sound_signature
 from rung.wording import meant_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rung.arguments import Parameter
     from rung.diagnostics import Where
@@ -83,16 +84,23 @@ def _is_read(op: Entry[OpModel]) -> bool:
     return op.has("signature") and is_sound_signature(op.model.signature)
 
 
+def _arrays_of(op: Entry[OpModel]) -> Iterator[tuple[str, Callable[[], Where]]]:
+    """Give the arrays that an op says something of, each with what gives its place: to look for one takes long."""
+    for index, name in enumerate(op.model.differentiable):
+        yield name, partial(op.at, "differentiable", index)
+    for name in op.model.dtypes:
+        yield name, partial(op.at, "dtypes", name, key=True)
+
+
 def rg312(whole: Manifests) -> Iterator[Problem]:
     """An argument that the op's signature does not have."""
     for op in whole.ops.values():
         model = op.model
         if _is_read(op):
             legal = [p.name for p in parameters(model.signature)]
-            named = [(name, op.at("differentiable", i)) for i, name in enumerate(model.differentiable)]
-            named += [(name, op.at("dtypes", name, key=True)) for name in model.dtypes]
-            named += [(model.result_dtype, op.at("result_dtype"))] if model.result_dtype is not None else []
-            yield from (_unknown(name, op.name, where, legal) for name, where in named if name not in legal)
+            named = [*_arrays_of(op)]
+            named += [(model.result_dtype, partial(op.at, "result_dtype"))] if model.result_dtype is not None else []
+            yield from (_unknown(name, op.name, place(), legal) for name, place in named if name not in legal)
     for asked in _asked(whole):
         name = split(asked.place)[0]
         if name not in asked.listed:
@@ -112,11 +120,11 @@ def rg313(whole: Manifests) -> Iterator[Problem]:
     for op in whole.ops.values():
         model = op.model
         listed = {p.name: p for p in parameters(model.signature)} if _is_read(op) else {}
-        arrays = [(name, op.at("differentiable", i)) for i, name in enumerate(model.differentiable)]
-        arrays += [(name, op.at("dtypes", name, key=True)) for name in model.dtypes]
-        for name, where in arrays:
+        for name, place in _arrays_of(op):
             if name in listed and not listed[name].is_array:
-                yield Problem("RG313", where, f"`{shorten(name)}` is no array", "name an array argument, or remove it")
+                yield Problem(
+                    "RG313", place(), f"`{shorten(name)}` is no array", "name an array argument, or remove it"
+                )
         if model.result_dtype in listed and "str" not in listed[model.result_dtype].types:
             hint = "name the argument that says the result's dtype, such as `out_dtype: str`"
             yield Problem("RG313", op.at("result_dtype"), f"`{shorten(model.result_dtype)}` is no text", hint)
@@ -152,31 +160,31 @@ def _faults(asked: _Asked, parameter: Parameter) -> Iterator[Problem]:
         if not part and {True, False} == {v for v in asked.values if isinstance(v, bool)}:
             yield Problem("RG313", asked.at(), f"`{shown}` is always true or false", "remove the condition, or a value")
         for index, value in enumerate(asked.values):
-            yield from _value_faults(asked, value, asked.at_value(index), parameter)
+            yield from _value_faults(asked, value, partial(asked.at_value, index), parameter)
         yield from _compared_faults(asked, parameter)
 
 
-def _value_faults(asked: _Asked, value: Any, where: Where, parameter: Parameter) -> Iterator[Problem]:
+def _value_faults(asked: _Asked, value: Any, place: Callable[[], Where], parameter: Parameter) -> Iterator[Problem]:
     part = split(asked.place)[1]
     shown = f"`{_written(value)}`"
     if part == "dtype":
         if value not in ARGUMENT_DTYPES:
             meant = meant_value(str(value), ARGUMENT_DTYPES)
             hint = f"did you mean `{meant}`?" if meant != value else did_you_mean(str(value), ARGUMENT_DTYPES)
-            yield Problem("RG204", where, f"{shown} is no dtype", hint)
+            yield Problem("RG204", place(), f"{shown} is no dtype", hint)
     elif part in _WORDS:
         if not any(value is word or (word == LAST and value == LAST) for word in _WORDS[part]):
             words = ", ".join(f"`{_written(word)}`" for word in _WORDS[part])
-            yield Problem("RG313", where, f"`{shorten(asked.place, 32)}` is never {shown}", f"one of {words}")
+            yield Problem("RG313", place(), f"`{shorten(asked.place, 32)}` is never {shown}", f"one of {words}")
     elif part in _NUMBERS:
         if value.__class__ is not int or value < 0:
             hint = "write a whole number, none less than 0"
-            yield Problem("RG313", where, f"`{shorten(asked.place, 32)}` is never {shown}", hint)
+            yield Problem("RG313", place(), f"`{shorten(asked.place, 32)}` is never {shown}", hint)
     else:
         types = [kind for kind in _TYPES if kind in parameter.types]
         if not any(value.__class__ in _TYPES[kind] for kind in types):
             hint = f"it is {' or '.join(_KINDS[kind] for kind in types)}" if types else "remove the condition"
-            yield Problem("RG313", where, f"`{shorten(asked.place, 32)}` is never {shown}", hint)
+            yield Problem("RG313", place(), f"`{shorten(asked.place, 32)}` is never {shown}", hint)
 
 
 def _compared_faults(asked: _Asked, parameter: Parameter) -> Iterator[Problem]:
