@@ -10,6 +10,7 @@ import importlib
 import sys
 from dataclasses import dataclass
 from statistics import median
+from sys import intern
 from timeit import Timer
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -90,7 +91,7 @@ class TupleTable:
 
 def calls(small: Matrix, large: Matrix, rounds: int, *, seconds: float = 0.002) -> Section:
     """Time every competitor, each for about so many seconds a round. `large` has the ops of `small`, and more."""
-    op = names_of_ops(small.cells)[0]
+    op = intern(names_of_ops(small.cells)[0])
     names = _names(op, small, large)
     timers = {
         one.call: _timer(one.call.format(op=op), names, seconds)
@@ -145,7 +146,7 @@ def _names(op: str, small: Matrix, large: Matrix) -> dict[str, Any]:
         "bound": bound,
         "kernels": kernels,
         "large": of_large,
-        "functions": dict.fromkeys(names_of_ops(large.cells), direct),
+        "functions": dict.fromkeys(map(intern, names_of_ops(large.cells)), direct),
         "tuples": TupleTable({(op, "default"): direct, (op, "fused"): fused}),
         "single": single,
         **_peers(direct),

@@ -143,6 +143,19 @@ class TestResolvedCall:
         get("double", "fast")
         assert executed(lambda: get("double", "fast")) - executed(lambda: None) <= 16
 
+    def test_a_hit_compares_no_text(self, platform: rung.Platform) -> None:
+        # Whoever asks first, and with whatever string: what is kept is the one that code spells.
+        op, variant = (bytes.decode(word) for word in (b"double", b"fast"))
+        assert op is not sys.intern(op)
+        assert variant is not sys.intern(variant)
+        kernels = rung.Platform.of("cpu", "generic", arrays="numpy", table=platform.table).kernels
+        assert kernels[op] is platform.kernels["double"]
+        assert kernels.get(op, variant) is kernels.require(op, variant)
+        assert [key is sys.intern(op) for key in dict.__iter__(kernels)] == [True]
+        for kept in (kernels._found, kernels._required):
+            assert [key is sys.intern(variant) for key in kept if key != "default"] == [True]
+            assert [key is sys.intern(op) for key in kept["fast"]] == [True]
+
     def test_nothing_hooks_the_lookup_of_attributes(self, platform: rung.Platform) -> None:
         # A class with `__getattr__` has its methods looked up the slow way, too.
         kind = type(platform.kernels)

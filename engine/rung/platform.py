@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from _thread import allocate_lock
+from sys import intern
 
 from rung import lattice, probes
 from rung.bind import bind as rung_bind
@@ -230,6 +231,7 @@ class KernelTable(_KernelDict):
             raise TypeError(f"a variant is a name, not {variant!r}; unlike a dict's, this `get` takes no default")
         context = self._context
         context.table.op(op)
+        op, variant = intern(str.__str__(op)), intern(str.__str__(variant))  # as literals are: a hit compares no text
         _refuse_foreign(context, op)
         if required:
             context = context.under(replace(context.profile, name="strict", fall=context.table.profile("strict").fall))
