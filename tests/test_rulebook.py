@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import rung
-from judging import ROOTS, judged
+from judging import BUILTIN, ROOTS, judged
 from rung.audit import audit
 from rung.audit.scene import Scene
 from rung.diagnostics import RungError
@@ -93,7 +93,7 @@ def found(rule: Rule, section: str, home: Path) -> list[Problem]:
         (schemas / file.name).write_text(text, encoding="utf-8")
     whole = judged(home / "page", roots=ROOTS)
     imports = any(FIXTURES.glob(f"{rule.code}-*-imports"))
-    audit(Scene(whole, home, (str(home), *sys.path), imports=imports))
+    audit(Scene(whole, home, (str(home), *sys.path), imports=imports, along=(BUILTIN,)))
     return [p for p in whole.problems if p.code == rule.code or p.code not in ASIDE]
 
 
