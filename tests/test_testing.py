@@ -203,7 +203,7 @@ class TestPlugin:
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         found = set(done.stdout.split())
         assert {name for name in found if name.partition(".")[0] != "rung"} <= {"_blake2", "_json", "types"}
-        assert not found & {"rung.parity", "rung.compare", "rung.gradients", "rung.cli", "rung.models"}
+        assert not found & {"rung.parity", "rung.parity.compare", "rung.parity.gradients", "rung.cli", "rung.models"}
 
 
 class TestAssertions:

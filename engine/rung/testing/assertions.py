@@ -14,11 +14,11 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Final
 
 from rung.bind import LOCAL, provide, withdraw
-from rung.compare import DTYPES, compare
 from rung.diagnostics import UnknownArrays, Where, did_you_mean
 from rung.entries import ARRAYS, DEFAULT, GENERIC, Cell, cell_id
 from rung.load import default_table
 from rung.parity import FAILED, PASSED, checks, of_cell, outcomes
+from rung.parity.compare import DTYPES, compare
 from rung.testing.reports import report
 
 if TYPE_CHECKING:

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 from rung.arguments import refusal
 from rung.bind import bind
 from rung.bridge import library_of
-from rung.calls import converted, lacking, named, rebuilt
-from rung.compare import DTYPES
 from rung.diagnostics import RungError, did_you_mean
 from rung.load import default_table
+from rung.parity.calls import converted, lacking, named, rebuilt
+from rung.parity.compare import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-    from rung.calls import Call
     from rung.entries import Cell
+    from rung.parity.calls import Call
     from rung.table import Table
 
 __all__ = ["arguments"]

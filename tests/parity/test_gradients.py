@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rung.gradients import numeric_gradient
+from rung.parity.gradients import numeric_gradient
 
 if TYPE_CHECKING:
     from collections.abc import Callable

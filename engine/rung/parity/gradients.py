@@ -21,16 +21,16 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from rung.bridge import library_of, to_numpy
-from rung.calls import named, rebuilt
-from rung.compare import Comparison, compare_arrays, misplaced
+from rung.parity.calls import named, rebuilt
+from rung.parity.compare import Comparison, compare_arrays, misplaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
 
-    from rung.calls import Call
     from rung.entries import Op
+    from rung.parity.calls import Call
 
     Array = np.ndarray[Any, Any]
 

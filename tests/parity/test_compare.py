@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rung.compare import DTYPES, Comparison, compare, rounded, spacing
+from rung.parity.compare import DTYPES, Comparison, compare, rounded, spacing
 
 NAN, INF = math.nan, math.inf
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rung import arguments
 from rung.arguments import parameters
 from rung.bridge import library_of, to_numpy, to_torch
-from rung.compare import IN_NUMPY, dtype_of
+from rung.parity.compare import IN_NUMPY, dtype_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
