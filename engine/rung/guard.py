@@ -5,9 +5,12 @@ Owns the code of that function. Must not decide what a condition means (`rung.ar
 
 Note [A guard is written out]: the function is generated as source, the way one would write it by hand: whatever is
 asked of an argument is read where it is first needed, and once, and the function that was chosen is called behind the
-questions, so that what it raises is its own. What cannot be read fits no condition as far as the source goes: such a
-call is judged again in words, by `rung.arguments`. The source is known to `linecache`, so tracebacks and
-`inspect.getsource` show it.
+questions, so that what it raises is its own. The source is known to `linecache`, so tracebacks and `inspect.getsource`
+show it.
+
+Note [Judged again in words]: the questions of the source are put to arrays of the platform's library. What raises when
+it is asked is judged by `rung.arguments`, and so is what the first rung refuses and is no such array: other libraries'
+arrays answer some questions with no and without raising, `dtype == float32` for one.
 
 Note [Rungs are bound when they are reached]: the names of the rungs are globals of the function. Each stands for a
 function that walks the ladder with the arguments of the call, says what it falls on, and puts the kernel in its own
@@ -48,6 +51,8 @@ _READ: Final = {
         "grad": "({0}.requires_grad and {1}({0}))",
     },
 }  # fmt: skip
+_MISREAD: Final = {"numpy": ("dtype", "size"), "torch": ("dtype",)}
+"""What of another library's arrays can be read, and is something else."""
 _SIGNS: Final = {"min": ">=", "max": "<=", "equals": "=="}
 
 
@@ -89,8 +94,8 @@ class Guard:
         function.__doc__ = f"{self.op.summary}\n\nServed by the first rung that accepts the call: {self.title}."
         return function
 
-    def _choose(self, *args: Any, **kwargs: Any) -> Any:
-        """Give the function for arguments of which something could not be read."""
+    def _choose(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Give the function for arguments that the source cannot judge; see Note [Judged again in words]."""
         values = given(self.op, args, kwargs)
         fitting = (name for name, cell in self.rungs if not any(unfit(each, values) for each in cell.accepts))
         return self.scope[next(fitting, self.nobody)]
@@ -133,7 +138,7 @@ class _Writer:
         self.arrays = arrays
         self.title = title
         self.listed = {p.name: p for p in parameters(op.signature)}
-        self.taken = {*self.listed, op.name, "None", "getattr", "hasattr"}
+        self.taken = {*self.listed, op.name}
         self.constants: dict[str, Any] = {}
         self.named: dict[str, str] = {}  # what stands for a dtype, a question, or what is read of an argument
         self.often: set[str] = set()  # the readings that are asked for more than once
@@ -168,6 +173,8 @@ class _Writer:
             _reading(c, place) for _, cell in rungs for c in cell.accepts if self._absent(c) for place in places(c)
         }
         self.shared = {r for r in self.often if r in doubtful or sum(r in mine for mine in asked) > 1}
+        asked_of = dict.fromkeys(chain(*(self._misread(c) for _, cell in rungs for c in cell.accepts)))
+        call = ", ".join(f"{p.name}={p.name}" if p.kind == "keyword" else p.name for p in self.listed.values())
         serve = self.name_of("serve")
         body: list[str] = []
         certain: set[str] = set()
@@ -192,16 +199,22 @@ class _Writer:
             body += [f"        {note}", f"        {word} (", f"            {terms[0]}"]
             body += [f"            and {term}" for term in terms[1:]]
             body += ["        ):", f"            {serve} = {name}"]
+            if word == "if" and (foreign := self._foreign(asked_of)):
+                body += [f"        elif {foreign}:", f"            {serve} = {odd}({call})"]
             word = "elif"
         if is_open:
             margin = " " * (8 if word == "if" else 12)
             body += [*([] if word == "if" else ["        else:"]), f"{margin}{serve} = {nobody}"]
         unread = sorted(self.name_of(reading) for reading in self.shared - certain)
         head = [f"    {' = '.join(unread)} = None"] if unread else []
-        call = ", ".join(f"{p.name}={p.name}" if p.kind == "keyword" else p.name for p in self.listed.values())
         name = self.op.name if not iskeyword(self.op.name) else f"{self.op.name}_"
         lines = [f"def {name}({self._parameters()}):", f"    # {self.title}", *head, "    try:", *body]
-        lines += ["    except Exception:", f"        {serve} = {odd}({call})", f"    return {serve}({call})", ""]
+        lines += [
+            f"    except {self.name_of('Exception', Exception)}:",
+            f"        {serve} = {odd}({call})",
+            f"    return {serve}({call})",
+            "",
+        ]
         return "\n".join(lines)
 
     def _parameters(self) -> str:
@@ -227,9 +240,11 @@ class _Writer:
         if condition.test == "is":
             return [f"{condition.place} is {'None' if condition.value == 'none' else 'not None'}"]
         before = {*self.sure}
-        arrays = [f"hasattr({name}, 'dtype')" for name, part in self._parts(condition) if self._may_be_number(name)]
+        has = self.name_of("hasattr", hasattr)
+        arrays = [f"{has}({name}, 'dtype')" for name, part in self._parts(condition) if self._may_be_number(name)]
+        count = self.name_of("len", len)
         reaching = [
-            f"len({_bare(self._read(condition, place))}) >= {axes_of(place)}" for place in self._deep(condition)
+            f"{count}({_bare(self._read(condition, place))}) >= {axes_of(place)}" for place in self._deep(condition)
         ]
         terms = [*arrays, *reaching, self._question(condition)]
         absent = self._absent(condition)
@@ -248,6 +263,27 @@ class _Writer:
         """Give the arguments of which a condition asks a part that only arrays have."""
         asked = dict.fromkeys(split(place)[:2] for place in places(condition))
         return {(name, part): None for name, part in asked if part not in ("", "grad")}
+
+    def _misread(self, condition: Condition) -> list[str]:
+        """Give the arguments of which a condition asks what another library's arrays answer wrongly."""
+        if condition.test == "is":
+            return []
+        return [name for name, part, _ in map(split, places(condition)) if part in _MISREAD[self.arrays]]
+
+    def _foreign(self, names: Iterable[str]) -> str:
+        """Give the expression for one of these arguments being no array of this library; "" where none can be."""
+        kind = {"numpy": "ndarray", "torch": "Tensor"}[self.arrays]
+        array = getattr(_library(self.arrays), kind, None)
+        terms = []
+        for name in names if array is not None else ():
+            numbers = [each for each in (int, float) if each.__name__ in self.listed[name].types]
+            types = [self.name_of(kind, array), *(self.name_of(each.__name__, each) for each in numbers)]
+            listed = types[0] if len(types) == 1 else f"({', '.join(types)})"
+            is_one = f"{self.name_of('isinstance', isinstance)}({name}, {listed})"
+            terms.append(f"({name} is None or {is_one})" if self.listed[name].is_optional else is_one)
+        if not terms:
+            return ""
+        return f"not ({' and '.join(terms)})" if len(terms) > 1 else f"not {terms[0]}"
 
     def _deep(self, condition: Condition) -> list[str]:
         """Give the places that arrays of fewer axes lack: those are nothing out of the ordinary."""
@@ -315,7 +351,9 @@ class _Writer:
             return f"{found} == {values[0]}" if values else "False"
         wanted = self._value(condition, value) if len(places(condition)) > 1 else repr(value)
         if test == "multiple_of":
-            return f"{found} % {wanted} == 0"
+            # numpy's own zero divides without an error
+            is_number = wanted in self.listed
+            return f"{wanted} and {found} % {wanted} == 0" if is_number else f"{found} % {wanted} == 0"
         return f"{found} {_SIGNS[test]} {wanted}"
 
     def _dtypes(self, names: Iterable[str]) -> list[str]:
