@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import sys
+import threading
 import traceback
 import warnings
 from itertools import product
@@ -23,6 +25,8 @@ from rung.entries import Cell, Condition, Op
 from rung.guard import Guard
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from conftest import Load
 
 OPS = """\
@@ -193,6 +197,88 @@ def test_a_broken_rung_leaves_its_calls_to_the_rungs_below(load: Load) -> None:
     finally:
         del sys.modules["acme.flash"]
     assert [r.verdict for r in here.explain("attend").rungs] == ["broken", "yes", "yes"]
+
+
+def test_a_broken_rung_leaves_the_source(load: Load) -> None:
+    function = platform(load, acme__flash="raise OSError('no driver')\n").kernels["attend"]
+    assert "rung_acme_flash" in function.__code__.co_names
+    with pytest.warns(rung.FallbackWarning, match="no driver"):
+        function(array(), array())
+    assert "rung_acme_flash" not in function.__code__.co_names
+    assert "rung_acme_tiled" in function.__code__.co_names
+
+
+def test_what_was_broken_is_tried_again_by_another_platform(load: Load) -> None:
+    here = platform(load, acme__flash="raise OSError('no driver')\n")
+    with pytest.warns(rung.FallbackWarning, match="no driver"):
+        assert here.kernels["attend"](array(), array()) == "tiled"
+    directory = sys.modules["acme.kernels"].__file__.rpartition("/")[0]  # type: ignore[union-attr]
+    with open(f"{directory}/flash.py", "w", encoding="utf-8") as repaired:  # noqa: PTH123
+        repaired.write(FLASH + "# repaired\n")
+    importlib.invalidate_caches()
+    again = rung.Platform.of("cpu", "x86_64", arrays="numpy", table=here.table)
+    assert again.kernels["attend"](array(), array()) == "flash"
+
+
+def test_a_variant_that_is_named_is_bound_at_once(load: Load) -> None:
+    here = platform(load)
+    function = here.kernels.get("attend", "flash")
+    assert "acme.flash" in sys.modules
+    assert function(array(), array()) == "flash"
+
+
+def test_a_variant_that_is_named_and_broken_is_said_at_once(load: Load) -> None:
+    broken = platform(load, acme__flash="raise OSError('no driver')\n")
+    with pytest.warns(rung.FallbackWarning, match="no driver"):
+        function = broken.kernels.get("attend", "flash")
+    assert function(array(), array()) == "tiled"
+
+
+@pytest.fixture
+def hasty() -> Iterator[None]:
+    """Let threads change places as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_threads_that_meet_broken_rungs_agree(load: Load) -> None:
+    rungs = range(8)
+    head = OPS[: OPS.index("    - device: cpu")].replace("ARRAYS", "numpy")
+    chain = ", ".join(f"v{n}" for n in rungs)
+    rows = [f'    - {{device: cpu, variant: v{n}, impl: "acme.k{n}:f", '
+            f"accepts: {{q.rank: {n // 2 + 1}, k.dtype: float32}}}}\n" for n in rungs]  # fmt: skip
+    modules = {f"acme__k{n}": f"def f(q, k, *, mask=None, causal=False): return {n}\n" if n % 2 else "raise OSError\n"
+               for n in rungs}  # fmt: skip
+    table = load(head.replace("[flash, tiled, default]", f"[{chain}, default]") + "".join(rows),
+                 acme__kernels=KERNELS, **modules)  # fmt: skip
+    wrong: list[object] = []
+
+    def call(function: Any, first: int) -> None:
+        for turn in range(20):
+            rank = (first + turn) % 4 + 1
+            try:
+                made = function(np.zeros((1,) * rank), np.zeros(1, "f4"))
+            except BaseException as error:
+                made = error
+            if made != 2 * rank - 1:
+                wrong.append(made)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(10):
+            facts = rung.detect(device="cpu", table=table).facts.override({})  # for a platform of its own
+            here = rung.Platform.of("cpu", "generic", arrays="numpy", facts=facts, table=table)
+            function = here.kernels["attend"]
+            threads = [threading.Thread(target=call, args=(function, number)) for number in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert wrong == []
+            assert [name for name in function.__code__.co_names if re.fullmatch(r"rung_acme_v[0246]", name)] == []
 
 
 def test_strict_refuses_with_each_rung_and_the_value_it_saw(load: Load) -> None:

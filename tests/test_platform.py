@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import logging
+import pickle
 import sys
 import threading
 import warnings
@@ -540,9 +542,31 @@ class TestVariables:
             rung.Platform.of("cpu", "generic")
         rung.Platform.of("cpu", "generic")
 
+    @pytest.mark.parametrize("name", ["RUNG_DISABEL", "RUNG_DISABLE"])
+    def test_who_asks_what_there_is_learns_it_too(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys.modules["rung.load"], "_warned", set())
+        monkeypatch.setenv(name, "trch/*")
+        with pytest.warns(rung.RungWarning, match=f"{name}.* did you mean"):
+            rung.kernel_matrix()
+
     def test_a_glob_that_disables_nothing_warns_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys.modules["rung.load"], "_warned", set())
         monkeypatch.setenv("RUNG_DISABLE", "trch/*")
         with pytest.warns(rung.RungWarning, match=r"RUNG_DISABLE=trch/\* matches no cell; did you mean `torch/"):
             rung.Platform.of("cpu", "generic")
         rung.Platform.of("cpu", "generic")
+
+
+class TestCopies:
+    """Models that hold a platform are copied, and sent to other processes."""
+
+    @pytest.mark.parametrize("of", ["platform", "kernels"])
+    def test_a_copy_is_the_same(self, of: str) -> None:
+        one = rung.Platform.cpu() if of == "platform" else rung.Platform.cpu().kernels
+        assert copy.copy(one) is copy.deepcopy([one])[0] is one
+
+    @pytest.mark.parametrize("of", ["platform", "kernels"])
+    def test_it_stays_in_its_process(self, of: str) -> None:
+        one = rung.Platform.cpu() if of == "platform" else rung.Platform.cpu().kernels
+        with pytest.raises(TypeError, match=r"belongs to its process: send the names .* rung\.Platform\.of"):
+            pickle.dumps(one)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
 import subprocess
 import sys
 import unittest
@@ -26,6 +27,7 @@ import rung.probes.cpu
 import rung.testing
 import rung.testing.reports
 from outside import FILES, manifest
+from rung.cli import main
 from rung.cli.junit import as_junit
 from rung.parity import parity
 
@@ -135,6 +137,26 @@ class TestPlugin:
         below = pytester.mkdir("below")
         os.chdir(below)
         run("-k", "float32").assert_outcomes(passed=1, deselected=3)
+
+    @pytest.mark.parametrize("settings", [
+        pytest.param(ONE_LINE + 'rung_manifests = ["m"]\nrung_allow = ["acme"]\n', id="of pytest"),
+        pytest.param(MANIFESTS + ONE_LINE, id="of rung"),
+    ])  # fmt: skip
+    def test_from_below_the_root_it_can_be_done_again(
+        self, outside: Outside, pytester: pytest.Pytester, settings: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        run = outside("sign", settings=settings)
+        os.chdir(pytester.mkdir("below"))
+        (line,) = [line for line in run("-k", "float32").outlines if line.startswith("  again: ")]
+        assert main(shlex.split(line)[2:]) == 1
+        assert "element [1, 2]" in capsys.readouterr().out
+
+    @pytest.mark.parametrize("flags", [(), ("-n", "1")], ids=["here", "in a worker"])
+    def test_only_what_was_typed_is_asked_for(self, outside: Outside, flags: tuple[str, ...]) -> None:
+        run = outside("good", settings=MANIFESTS + ONE_LINE + 'testpaths = ["test_one.py"]\n',
+                      **{"test_one.py": "def test_one(): pass\n"})  # fmt: skip
+        run(*flags, "-p", "no:cacheprovider").assert_outcomes(passed=5)
+        run(*flags, "test_one.py").assert_outcomes(passed=1)
 
     def test_only_some(self, outside: Outside) -> None:
         run = outside("good", "cut")
@@ -307,6 +329,26 @@ class TestAssertions:
 
         with pytest.raises(kind, match=re.escape(said)):
             rung.testing.assert_parity(good, "norm", table=table, **{"arrays": "torch", **named})
+
+    def test_gradients_are_compared_in_the_dtypes_that_are_named(self, table: rung.Table) -> None:
+        from acme.kernels import good
+
+        def single(x: Any, weight: Any = None, *, eps: float = 1e-6) -> Any:
+            if x.dtype != torch.float32:
+                raise TypeError("float32 only")
+            return good(x, weight, eps=eps)
+
+        found = rung.testing.assert_parity(single, "norm", arrays="torch", table=table, dtypes="float32")
+        assert [(o.label, o.status) for o in found] == [("float32", "passed"), ("float32 gradient", "passed")]
+
+    def test_where_it_cannot_run_it_is_skipped(self, table: rung.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+        from acme.kernels import good
+
+        with pytest.raises(unittest.SkipTest, match="no mps device was found"):
+            rung.testing.assert_parity(good, "norm", arrays="torch", device="mps", table=table)
+        monkeypatch.setattr("rung.testing.assertions.find_spec", lambda name: None)
+        with pytest.raises(unittest.SkipTest, match="`torch` is not installed"):
+            rung.testing.assert_parity(good, "norm", arrays="torch", table=table)
 
     def test_one_dtype_needs_no_list(self, table: rung.Table) -> None:
         from acme.kernels import good

@@ -173,11 +173,12 @@ def _array(text: str, name: str) -> Example:
     flags = words.split(":")
     if head not in ARGUMENT_DTYPES:
         raise RungError(f"`{shorten(text)}` has no dtype: {did_you_mean(head, ARGUMENT_DTYPES)}")
-    shape = [size.strip() for size in sizes.split(",") if size.strip()]
-    sound = bracket and closing and not flags[0] and {*flags[1:]} <= {"strided", LAST, "grad"}
+    shape = [size.strip() for size in sizes.split(",")] if sizes.strip() else []
+    layouts = [flag for flag in flags[1:] if flag != "grad"]
+    sound = bracket and closing and not flags[0] and {*layouts} <= {"strided", LAST} and len(layouts) < 2
     if not sound or not all(size.isascii() and size.isdecimal() for size in shape):
         raise RungError(f"`{shorten(text)}` is no example of `{name}`: write an array {_FORM}")
-    contiguous: bool | str = False if "strided" in flags else LAST if LAST in flags else True
+    contiguous: bool | str = False if "strided" in layouts else LAST if layouts else True
     return Example(head, tuple(map(int, shape)), contiguous, "grad" in flags)
 
 

@@ -114,7 +114,7 @@ def bind(path: str, roots: Collection[str]) -> Any:
     try:
         found = getattr(module, name)
     except AttributeError:
-        near = closest(name, (public for public in vars(module) if not public.startswith("_")))
+        near = closest(name, (public for public in [*vars(module)] if not public.startswith("_")))
         hint = f"; did you mean `{near}`?" if near else ""
         raise BindError(f"module `{module_name}` has no `{name}`{hint}") from None
     except KeyboardInterrupt:

@@ -21,6 +21,7 @@ leaves: the function gets new code, without it.
 from __future__ import annotations
 
 import sys
+from _thread import allocate_lock
 from itertools import chain
 from keyword import iskeyword
 
@@ -72,6 +73,7 @@ class Guard:
         self.arrays = arrays
         self.title = title
         self.reach = reach
+        self.lock = allocate_lock()  # while there is new code to be made
         self.writer = _Writer(op, arrays, title)
         self.nobody = self.writer.fresh("nobody")
         self.odd = self.writer.fresh("odd")
@@ -108,8 +110,9 @@ class Guard:
             if served is cell:
                 self.scope[name] = serves
             if any(broken_cell is cell for broken_cell in broken):
-                self.rungs = [rung for rung in self.rungs if rung[1] is not cell]
-                self.function.__code__ = self._made().__code__
+                with self.lock:
+                    self.rungs = [rung for rung in self.rungs if rung[1] is not cell]
+                    self.function.__code__ = self._made().__code__
             return serves(*args, **kwargs)
 
         reached.__name__ = reached.__qualname__ = name

@@ -35,8 +35,6 @@ __all__ = [
     "load",
     "plugin_units",
     "units_of",
-    "warn_idle_globs",
-    "warn_unknown_variables",
 ]
 
 BUILTIN_ROOTS: Final = frozenset({"rung", "rung_backends"})
@@ -225,15 +223,19 @@ def plugin_units() -> list[tuple[str, Unit]]:
 _warned: set[str] = set()
 
 
-def disabled_globs(facts: Facts) -> tuple[str, ...]:
-    """Give the cell globs of RUNG_DISABLE: what the facts say, and for a recorded machine what the caller says too."""
+def disabled_globs(table: Table, facts: Facts) -> tuple[str, ...]:
+    """Give the cell globs of RUNG_DISABLE: what the facts say, and for a recorded machine what the caller says too.
+
+    Warn once of each that matches no cell, and of each `RUNG_` variable nobody reads: it is probably misspelt.
+    """
+    _warn_unknown_variables(table.wanted.env)
     said = [facts.env("RUNG_DISABLE"), "" if facts.live else os.environ.get("RUNG_DISABLE", "")]
-    globs = [glob for value in said if isinstance(value, str) for glob in value.replace(",", " ").split()]
-    return tuple(dict.fromkeys(globs))
+    globs = tuple(dict.fromkeys(g for value in said if isinstance(value, str) for g in value.replace(",", " ").split()))
+    _warn_idle_globs(table, globs)
+    return globs
 
 
-def warn_idle_globs(table: Table, globs: Iterable[str]) -> None:
-    """Warn once about each glob of RUNG_DISABLE that no cell's id matches: it is probably misspelt."""
+def _warn_idle_globs(table: Table, globs: Iterable[str]) -> None:
     globs = [glob for glob in globs if glob not in _warned]
     if not globs:
         return
@@ -246,8 +248,7 @@ def warn_idle_globs(table: Table, globs: Iterable[str]) -> None:
             warn(f"RUNG_DISABLE={glob} matches no cell; {hint}")
 
 
-def warn_unknown_variables(also: Iterable[str] = ()) -> None:
-    """Warn once about each `RUNG_` variable nobody reads; `also` are those predicates name."""
+def _warn_unknown_variables(also: Iterable[str]) -> None:
     for name in ("RUNG_CACHE", "RUNG_PLUGINS"):
         said = os.environ.get(name, "").strip().lower()
         if said not in ("", *cache.OFF, *cache.ON) and name not in _warned:

@@ -42,7 +42,7 @@ def contexts(table: Table, facts: Facts, device: str) -> list[Context] | Verdict
                 archs.append(GENERIC)
     else:
         archs = [*table.devices[device].archs, GENERIC]
-    profile, globs = table.profile(DEFAULT), disabled_globs(facts)
+    profile, globs = table.profile(DEFAULT), disabled_globs(table, facts)
     return [Context(table, device, arch, "numpy", facts, profile, globs) for arch in dict.fromkeys(archs)]
 
 

@@ -31,7 +31,7 @@ from rung.diagnostics import (
 )
 from rung.entries import ARRAYS, DEFAULT, GENERIC, Cell
 from rung.facts import Facts, Unknown
-from rung.load import default_table, disabled_globs, warn_idle_globs, warn_unknown_variables
+from rung.load import default_table, disabled_globs
 from rung.predicates import NO, UNKNOWN, YES
 from rung.records import replace
 from rung.resolve import BROKEN, Context, Fall, Resolution, crosses, own_arch, walk
@@ -62,6 +62,18 @@ def live_facts_of(table: Table) -> Facts:
         detectors = {name: d.detect for name, d in table.devices.items() if d.detect is not None}
         found = table.memo.setdefault(Facts, probes.live_facts(detectors, table.roots))
     return found
+
+
+def _itself(one: Any, memo: object = None) -> Any:
+    """Stand for a copy: what resolves kernels is one and the same for all who hold it."""
+    return one
+
+
+def _stays(one: Any, protocol: object = None) -> Any:
+    raise TypeError(
+        f"a {type(one).__name__} belongs to its process: send the names of device and arch, "
+        "and call rung.detect() or rung.Platform.of(device, arch) there"
+    )
 
 
 def _bind_kernel(context: Context, cell: Cell) -> Any:
@@ -116,6 +128,9 @@ class KernelTable(_KernelDict):
     """
 
     __slots__ = ("__dict__", "_bound", "_context", "_found", "_required", "_said", "_sources")
+
+    __copy__ = __deepcopy__ = _itself
+    __reduce_ex__ = _stays
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -238,7 +253,7 @@ class KernelTable(_KernelDict):
         outcome, bound = walk(context, op, variant, required=required, bind=self._bind, eager=False)
         if outcome.cell is None:
             raise FallError(_refusal(outcome, context.table.kernels[op]))
-        if bound is None:
+        if bound is None or outcome.live[0].cell.accepts:
             bound = self._guard(context, outcome, required=required)
         with _lock:
             of_variant = (self._required if required else self._found).setdefault(variant, {})
@@ -338,6 +353,9 @@ class Platform:
     """
 
     __slots__ = ("__weakref__", "_announced", "_context", "kernels")
+
+    __copy__ = __deepcopy__ = _itself
+    __reduce_ex__ = _stays
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -476,18 +494,15 @@ class Platform:
         policy: Profile,
         card: DeviceFact | None,
     ) -> Platform:
-        wanted = table.wanted.env
-        warn_unknown_variables(wanted)
+        globs = disabled_globs(table, facts)
         arrays = arrays or _arrays_of(table, device, facts)
         if arrays not in ARRAYS:
             raise UnknownArrays(f"unknown arrays `{arrays}`: {did_you_mean(arrays, ARRAYS)}")
-        globs = disabled_globs(facts)
-        warn_idle_globs(table, globs)
         made = cls(Context(table, device, arch, arrays, facts, policy, globs, card=card))
         if facts is not table.memo.get(Facts):
             return made
         # What predicates see of the environment is part of what a platform is: another value, another platform.
-        environment = tuple(str(facts.env(name)) for name in wanted)
+        environment = tuple(str(facts.env(name)) for name in table.wanted.env)
         key = (cls, device, arch, arrays, policy.name, card, globs, environment)
         kept: Platform = table.memo.setdefault(key, made)
         return kept
@@ -524,7 +539,8 @@ class Platform:
 
         `settled` takes predicates as answered (`{"torch_cuda": "no"}`), for asking what would happen. `arguments` are
         examples of a call's, by name: arrays, `rung.Example`, or texts such as `bfloat16[2,8,128,64]`. Rungs that do
-        not accept them are passed over; arguments that are not given leave open what depends on them.
+        not accept them are passed over. An argument that has no default and is not given leaves open what depends on
+        it.
         """
         context = self._settled(settled)
         values = None

@@ -397,7 +397,8 @@ def walk(
 
     `arguments` are those of a call by name: rungs that do not accept them are passed over. A rung whose conditions on
     arguments cannot be judged is live, and the walk goes on to the first that takes every call. Where a call decides,
-    nothing is bound unless `eager`.
+    nothing is bound unless `eager`, but for the first rung of a variant that was asked for by name: who names one means
+    to call it, and binding may take long.
     """
     table = context.table
     if component:
@@ -434,8 +435,9 @@ def walk(
             if why:
                 rung = replace(rung, verdict=NO, reason=_UNFIT + why)
         if rung.verdict == YES:
-            is_bound = bind is not None and (eager or not (is_open or live))
-            cause = context.obstacle(cell) if not is_bound or not is_installed(cell.impl) else ""
+            is_named = variant != DEFAULT and arguments is None
+            is_bound = eager or not (live or (is_open and not is_named))
+            cause = context.obstacle(cell) if bind is None or not is_installed(cell.impl) else ""
             if bind is not None and is_bound and not cause:
                 try:
                     made = bind(cell)

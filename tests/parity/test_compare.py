@@ -270,7 +270,7 @@ class TestKinds:
         assert said in compare(np.array([made], dtype), np.array([expected], dtype), "float32", {}).fault.replace(
             "element [0]", "it"
         ).replace("1 of 1 element is ", "")
-        assert compare(np.array(made, dtype), np.array(made, dtype), "float32", {}) == Comparison()
+        assert compare(np.array(made, dtype), np.array(made, dtype), "float32", {}) == Comparison(elements=1)
 
     def test_indices_and_tensors_and_scalars_of_numpy(self) -> None:
         assert compare(torch.arange(3), np.arange(3), "float32", {"atol": 10.0}).fault == ""

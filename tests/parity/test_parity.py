@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -400,15 +401,23 @@ class TestWhatIsWrongElsewhere:
         ("old", "new", "said"),
         [
             pytest.param("    yield (draw(rng, dtype, (64", "    raise OSError('no')\n    yield (draw(rng, dtype, (64",
-                         "case 4: the op's cases raised OSError: no (1 of 5 cases failed)", id="cases"),
+                         "case 4: the op's cases raised OSError: no (at reference.py:18) (1 of 5", id="cases"),
             pytest.param("    wide = x", "    raise OSError('no')\n    wide = x",
-                         "case 0: the reference raised OSError: no (5 of 5 cases failed)", id="reference"),
+                         "case 0: the reference raised OSError: no (at reference.py:6) (5 of 5", id="reference"),
             pytest.param("    yield (draw(rng, dtype, (64", "    raise SystemExit(0)\n    yield (draw(rng, dtype, (64",
-                         "case 4: the op's cases raised SystemExit: 0 (1 of 5 cases failed)", id="cases that exit"),
+                         "case 4: the op's cases raised SystemExit: 0 (at reference.py:18) (1", id="cases that exit"),
             pytest.param("    wide = x", "    raise SystemExit(0)\n    wide = x",
-                         "case 0: the reference raised SystemExit: 0 (5 of 5 cases failed)", id="reference that exits"),
+                         "case 0: the reference raised SystemExit: 0 (at reference.py:6)", id="reference that exits"),
             pytest.param('{"eps": 0.01}', '{"epsilon": 0.01}',
                          "case 3: the reference raised TypeError: norm() got an unexpected", id="call"),
+            pytest.param("    wide = x", "    x += 1\n    wide = x",
+                         "case 0: the reference changed its argument `x` (5 of 5 cases failed)", id="a change"),
+            pytest.param("(draw(rng, dtype, shape),), {}", "(draw(rng, dtype, (2, 3)),)",
+                         "case 0: the op's cases gave (array([[", id="no names"),
+            pytest.param("(draw(rng, dtype, shape),), {}", "draw(rng, dtype, (3, 7)), {}",
+                         "case 0: the op's cases gave (array([[", id="no tuple"),
+            pytest.param("(draw(rng, dtype, shape),), {}", "draw(rng, dtype, (3,))",
+                         "case 0: the op's cases gave array([", id="an array"),
         ],
     )  # fmt: skip
     def test_it_is_not_called_the_kernels(
@@ -417,7 +426,37 @@ class TestWhatIsWrongElsewhere:
         changed = FILES["acme/reference.py"].replace(old, new)
         assert changed != FILES["acme/reference.py"]
         found = by_label(outside("good", files={**FILES, "acme/reference.py": changed}))
-        assert found["float32"].detail.startswith(said)
+        assert re.sub(r"\(at \S*/", "(at ", found["float32"].detail).startswith(said)
+
+    def test_where_a_kernel_raised(self, outside: Callable[..., rung.Table]) -> None:
+        body = "import torch\n\n\ndef help(x):\n    return torch.ones(3) @ x[..., :0]\n\n\n"
+        body += "def fail(x, weight=None, *, eps=1e-6):\n    return help(x)\n"
+        found = by_label(outside("fail", files=kernels(body)))
+        assert re.search(r"raised RuntimeError: .* \(at \S*acme/kernels\.py:5\)", found["float32"].detail)
+        assert re.search(r"raised RuntimeError: .* \(at \S*acme/kernels\.py:5\)", found["float64 gradient"].detail)
+
+    @pytest.mark.parametrize("arrays", ["numpy", "torch"])
+    def test_a_result_that_is_an_argument(self, load: Load, arrays: str) -> None:
+        head, _, rest = GOOD.partition("\n")
+        body = f"{head}\n    if sigma == sigma_next:\n        return sample[...]\n{rest}"
+        found = by_label(load(MANIFEST.format(arrays=arrays), acme__kernels=body))
+        said = "the result lies in the memory of argument `sample`; the reference gives a new array"
+        assert said in found["float32"].detail
+
+    def test_where_the_reference_gives_a_view_so_may_a_kernel(self, outside: Callable[..., rung.Table]) -> None:
+        reference = FILES["acme/reference.py"].replace("    wide = x", "    return x[...]\n    wide = x")
+        body = "def view(x, weight=None, *, eps=1e-6):\n    return x[...]\n"
+        found = by_label(outside("view", files={**kernels(body), "acme/reference.py": reference}), what="result")
+        assert {o.status for o in found.values()} == {"passed"}
+
+    def test_what_has_no_element_proves_nothing(self, outside: Callable[..., rung.Table]) -> None:
+        body = "def blank(x, weight=None, *, eps=1e-6):\n    return x + 7\n"
+        reference = FILES["acme/reference.py"].replace("(4, 8)", "(0, 8)")
+        table = outside("blank", files={**kernels(body), "acme/reference.py": reference},
+                        accepts='{x.rank: 2, "x.shape[1]": {multiple_of: 8}}')  # fmt: skip
+        found = by_label(table, what="result")
+        said = "what was compared is empty: no result has an element; 4 not accepted: `x.rank` is 1, not 2"
+        assert {(o.status, o.detail) for o in found.values()} == {("skipped", said)}
 
     def test_values_that_the_dtype_does_not_hold(self, outside: Callable[..., rung.Table]) -> None:
         plain = FILES["acme/reference.py"].replace("np.uint32(0xFFFF0000)", "np.uint32(0xFFFFFFFF)")

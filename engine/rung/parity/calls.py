@@ -11,6 +11,7 @@ it, and so does each other array of float32 that it holds without loss. What it 
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from rung import arguments
@@ -27,11 +28,14 @@ __all__ = [
     "Call",
     "changed",
     "converted",
+    "copied",
+    "is_call",
     "kept_wide",
     "lacking",
     "named",
     "rebuilt",
     "result_dtype",
+    "shared",
     "shown",
 ]
 
@@ -44,6 +48,13 @@ def named(op: Op, call: Call) -> dict[str, Any]:
     names = [parameter.name for parameter in parameters(op.signature)]
     args, kwargs = call
     return {names[i] if i < len(names) else str(i): value for i, value in enumerate(args)} | kwargs
+
+
+def is_call(case: Any) -> bool:
+    """Say whether an op's case is what it has to be: a tuple of positional arguments and a dict of named ones."""
+    return (
+        isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple) and isinstance(case[1], dict)
+    )  # fmt: skip
 
 
 def rebuilt(call: Call, values: Mapping[str, Any]) -> Call:
@@ -105,6 +116,11 @@ def kept_wide(op: Op, given: Call, dtype: str) -> list[str]:
     return [name for name, value in tensors.items() if dtype_of(value) == "float32" and name not in op.dtypes]
 
 
+def copied(op: Op, call: Call) -> dict[str, Any]:
+    """Give the arguments of a call by name, as they are now: what changes them later changes no copy."""
+    return deepcopy(named(op, call))
+
+
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Name the first argument that a call changed, "" when it left all as they were."""
     return next((name for name, old in before.items() if not _same(old, after[name])), "")
@@ -121,6 +137,26 @@ def _same(old: Any, new: Any) -> bool:
         return False
     mine, theirs = (value if library == "numpy" else to_numpy(value.detach()) for value in (old, new))
     return bool(mine.shape == theirs.shape and mine.dtype == theirs.dtype and mine.tobytes() == theirs.tobytes())
+
+
+def shared(results: Any, values: Mapping[str, Any]) -> str:
+    """Name the first argument in whose memory one of the results lies, "" when all of them are new."""
+    every = results if isinstance(results, tuple) else (results,)
+    return next((name for name, value in values.items() if any(_overlap(one, value) for one in every)), "")
+
+
+def _overlap(one: Any, other: Any) -> bool:
+    library = library_of(one)
+    if library is None or library_of(other) != library or 0 in (*one.shape, *other.shape):
+        return False
+    if library == "numpy":
+        import numpy as np
+
+        return bool(np.may_share_memory(one, other))
+    try:
+        return bool(one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr())
+    except RuntimeError:  # a tensor without a storage, such as a sparse one
+        return False
 
 
 def shown(op: Op, call: Call) -> str:

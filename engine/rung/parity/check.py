@@ -6,18 +6,30 @@ Cases come from the op, tolerances from its manifest; nothing is tuned here. How
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from time import perf_counter
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Final
 
 from rung.arguments import refusal
 from rung.bind import bind
-from rung.diagnostics import BindError, did_you_mean
+from rung.diagnostics import BindError, did_you_mean, shorten
 from rung.load import default_table
 from rung.matrix import availability, contexts
-from rung.parity.calls import changed, converted, kept_wide, lacking, named, rebuilt, result_dtype, shown
+from rung.parity.calls import (
+    changed,
+    converted,
+    copied,
+    is_call,
+    kept_wide,
+    lacking,
+    named,
+    rebuilt,
+    result_dtype,
+    shared,
+    shown,
+)
 from rung.parity.compare import DTYPES, compare
 from rung.parity.gradients import MOST, arguments_of, compare_gradients
 from rung.parity.outcome import FAILED, GRADIENT, RESULT, SKIPPED, Outcome, Tally
@@ -113,7 +125,9 @@ class Check:
         number = -1
         try:
             for number, call in enumerate(cases(dtype, np.random.default_rng(self.seed))):
-                if self.case is None or self.case == number:
+                if not is_call(call):
+                    tally.fail(number, f"the op's cases gave {shorten(repr(call), 40)}, which is no (args, kwargs)")
+                elif self.case is None or self.case == number:
                     one = self._gradient if self.what == GRADIENT else self._result
                     try:
                         one(tally, number, call, dtype, reference, kernel)
@@ -144,12 +158,16 @@ class Check:
             tally.refuse(reason)
             return
         arguments = shown(self.op, given)
+        before = copied(self.op, call)
         try:
             expected = reference(*call[0], **call[1])
         except BaseException as error:
             tally.fail(number, f"the reference raised {_raised(error)}", arguments)
             return
-        before = deepcopy(named(self.op, given))
+        if spoilt := changed(before, named(self.op, call)):
+            tally.fail(number, f"the reference changed its argument `{spoilt}`", arguments)
+            return
+        before = copied(self.op, given)
         try:
             made = kernel(*given[0], **given[1])
         except BaseException as error:
@@ -160,6 +178,10 @@ class Check:
         found = compare(made, expected, wanted, tolerance, arrays=cell.arrays, place=self.place)
         if spoilt:
             found = replace(found, fault=f"argument `{spoilt}` was changed", index=None)
+        elif view := not found.fault and shared(made, named(self.op, given)):
+            if not shared(expected, named(self.op, call)):
+                fault = f"the result lies in the memory of argument `{view}`; the reference gives a new array"
+                found = replace(found, fault=fault)
         elif found.fault and wanted == dtype and str(getattr(made, "dtype", "")) == "torch.float32":
             found = replace(found, fault=found.fault + _widened(kept_wide(self.op, given, dtype), dtype))
         tally.count(number, found, arguments)
@@ -175,8 +197,11 @@ class Check:
     ) -> None:
         names = arguments_of(self.op, call)
         values = named(self.op, call)
-        if not 0 < sum(values[name].size for name in names) <= MOST or result_dtype(self.op, call, dtype) != dtype:
+        if not 0 < sum(values[name].size for name in names) <= MOST:
             tally.left_out += 1
+            return
+        if (wanted := result_dtype(self.op, call, dtype)) != dtype:
+            tally.refuse(f"the result is {wanted}, and gradients are compared in {dtype}")
             return
         given = converted(self.op, call, self.cell.arrays, self.place, dtype)
         tensors = named(self.op, given)
@@ -214,7 +239,17 @@ def _raised(error: BaseException) -> str:
     """Say what was raised. What would end the program counts as a fault like any other, but for an interrupt."""
     if isinstance(error, KeyboardInterrupt):
         raise error
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {error}{_place(error)}"
+
+
+def _place(error: BaseException) -> str:
+    """Say where something was raised: the innermost line of the package that rung called, "" when rung called none."""
+    roots = [(frame.f_globals.get("__name__", "").partition(".")[0], frame, line)
+             for frame, line in walk_tb(error.__traceback__)]  # fmt: skip
+    ours = __name__.partition(".")[0]
+    called = next((root for root, _, _ in roots if root != ours), None)
+    places = [(frame.f_code.co_filename, line) for root, frame, line in roots if root == called != ours]
+    return f" (at {places[-1][0]}:{places[-1][1]})" if places and called is not None else ""
 
 
 def checks(

@@ -19,7 +19,7 @@ nor float8. Whole numbers and flags are compared as they are, for float64 does n
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from rung.bridge import library_of, to_numpy
@@ -78,12 +78,22 @@ class Comparison:
     """What comparing two results gave: the largest difference, also in ulp, and what is wrong, "" when nothing is.
 
     `index` is the place of the worst element that does not fit: the one that exceeds what is allowed by most.
+    `elements` counts those that were compared.
     """
 
     difference: float = 0.0
     ulp: float = 0.0
     fault: str = ""
     index: tuple[int, ...] | None = None
+    elements: int = 0
+
+    def also(self, other: Comparison) -> Comparison:
+        """Give both comparisons as one, with the first fault of the two."""
+        first = self if self.fault else other
+        return Comparison(
+            max(self.difference, other.difference), max(self.ulp, other.ulp), first.fault, first.index,
+            self.elements + other.elements,
+        )  # fmt: skip
 
 
 def spacing(values: Array, dtype: str) -> Array:
@@ -158,9 +168,7 @@ def compare(
         worst = Comparison()
         for position, (mine, theirs) in enumerate(zip(made, expected, strict=True)):
             one = compare(mine, theirs, dtype, tolerance, arrays=arrays, place=place)
-            fault = worst.fault or (one.fault and f"result {position}: {one.fault}")
-            index = worst.index if worst.fault else one.index
-            worst = Comparison(max(worst.difference, one.difference), max(worst.ulp, one.ulp), fault, index)
+            worst = worst.also(replace(one, fault=one.fault and f"result {position}: {one.fault}"))
         return worst
     theirs = np.asarray(expected)
     if fault := misplaced(made, arrays, place):
@@ -218,7 +226,7 @@ def compare_arrays(
         if slack is not None:
             excess = np.where(difference <= slack, np.fmin(excess, 0.0), excess)
     out = ~(excess <= 0)  # an infinity less one that is allowed is NaN: it does not fit
-    worst = Comparison(float(difference.max(initial=0.0)), float(units.max(initial=0.0)))
+    worst = Comparison(float(difference.max(initial=0.0)), float(units.max(initial=0.0)), elements=out.size)
     aside = _aside(mine, theirs, float(tolerance["cosine"])) if "cosine" in tolerance and out.any() else ""
     if not (aside if "cosine" in tolerance else out.any()):
         return worst
@@ -239,7 +247,7 @@ def compare_arrays(
         fault += f"; {count} of {size} element{'s' * (size != 1)} {verb} not {_limit(tolerance, dtype)}"
     else:
         fault += f"; not {_limit(tolerance, dtype)}"
-    return Comparison(worst.difference, worst.ulp, fault, index)
+    return replace(worst, fault=fault, index=index)
 
 
 def _apart(mine: Array, theirs: Array) -> Array:

@@ -18,6 +18,7 @@ least bound.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from rung.bridge import library_of, to_numpy
@@ -158,9 +159,8 @@ def compare_gradients(
         elif fault and len(recorded) < len(floating):
             cut = ", ".join(str(i) for i in floating if i not in recorded)
             fault = f"{fault}; of the results, {cut} does not require grad"
-        index = worst.index if worst.fault else one.index
-        worst = Comparison(max(worst.difference, one.difference), max(worst.ulp, one.ulp), worst.fault or fault, index)
-    return worst
+        worst = worst.also(replace(one, fault=fault))
+    return replace(worst, elements=sum(weight.size for weight in weights))
 
 
 def _wide(op: Op, name: str, value: Any) -> Any:

@@ -67,7 +67,7 @@ class Tally:
     """What comparing case after case has given so far."""
 
     def __init__(self) -> None:
-        self.cases = self.not_accepted = self.left_out = self.failures = 0
+        self.cases = self.not_accepted = self.left_out = self.failures = self.elements = 0
         self.difference = self.ulp = 0.0
         self.reason = self.fault = self.arguments = ""
         self.case: int | None = None
@@ -86,6 +86,7 @@ class Tally:
         """Count a case that was compared, and remember the first that failed."""
         self.cases += 1
         self.difference, self.ulp = max(self.difference, found.difference), max(self.ulp, found.ulp)
+        self.elements += found.elements
         self.failures += bool(found.fault)
         if found.fault and self.case is None:
             self.case, self.fault, self.arguments, self.index = number, found.fault, arguments, found.index
@@ -104,6 +105,8 @@ class Tally:
             elif self.left_out:
                 detail = f"every case has none or more than {MOST} elements to differentiate"
             detail = detail or "the op gives no case for this dtype"
+        elif not self.elements:
+            status, detail = SKIPPED, f"what was compared is empty: no result has an element; {detail}".rstrip("; ")
         return replace(
             about, status=status, cases=self.cases, worst=self.difference, detail=detail, ulp=self.ulp,
             not_accepted=self.not_accepted, left_out=self.left_out, failures=self.failures, case=self.case,

@@ -9,6 +9,7 @@ import dataclasses
 import math
 import unittest
 from collections.abc import Mapping
+from importlib.util import find_spec
 from itertools import count
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Final
@@ -17,8 +18,11 @@ from rung.bind import LOCAL, provide, withdraw
 from rung.diagnostics import UnknownArrays, Where, did_you_mean
 from rung.entries import ARRAYS, DEFAULT, GENERIC, Cell, cell_id
 from rung.load import default_table
-from rung.parity import FAILED, PASSED, checks, of_cell, outcomes
+from rung.matrix import contexts
+from rung.parity import FAILED, GRADIENT, PASSED, checks, of_cell, outcomes
 from rung.parity.compare import DTYPES, compare
+from rung.platform import live_facts_of
+from rung.predicates import Verdict
 from rung.testing.reports import report
 
 if TYPE_CHECKING:
@@ -115,8 +119,8 @@ def assert_parity(
         else:
             provided = provide(f"{op}_in_test_{next(_numbers)}", kernel)
             made = iter(_of_function(provided, kernel, op, arrays, device, seed, table))
-        chosen = [check for check in made if wanted is None or not check.dtypes or wanted & {*check.dtypes}]
-        found = list(outcomes(check for check in chosen if gradients or check.what != "gradient"))
+        chosen = [check for each in made if (check := _within(each, wanted)) and (gradients or check.what != GRADIENT)]
+        found = list(outcomes(chosen))
     finally:
         withdraw([provided])
     failed = [outcome for outcome in found if outcome.status == FAILED]
@@ -126,6 +130,14 @@ def assert_parity(
         reasons = dict.fromkeys(outcome.detail for outcome in found)
         raise unittest.SkipTest("; ".join(reasons) or "the op has a tolerance in none of the dtypes")
     return found
+
+
+def _within(check: Check, dtypes: set[str] | None) -> Check | None:
+    """Give a comparison in those of its dtypes that are wanted, None where there is none of them."""
+    if dtypes is None or not check.dtypes:
+        return check
+    kept = tuple(dtype for dtype in check.dtypes if dtype in dtypes)
+    return dataclasses.replace(check, dtypes=kept) if kept else None
 
 
 def _of_function(
@@ -140,6 +152,9 @@ def _of_function(
     where = Where(code.co_filename, code.co_firstlineno) if code else record.where
     name = cell_id(LOCAL, op, device, GENERIC, DEFAULT)
     cell = Cell(name, LOCAL, op, device, GENERIC, DEFAULT, arrays, path, "python", where)
-    return [
-        dataclasses.replace(check, roots=check.roots | {LOCAL}) for check in of_cell(record, cell, table, seed=seed)
-    ]
+    obstacle = "" if find_spec(arrays) else f"`{arrays}` is not installed"
+    here = contexts(table, live_facts_of(table), device)
+    if isinstance(here, Verdict) and device != "cpu":
+        obstacle = obstacle or here.reason
+    made = of_cell(record, cell, table, obstacle=obstacle, seed=seed)
+    return [dataclasses.replace(check, roots=check.roots | {LOCAL}) for check in made]

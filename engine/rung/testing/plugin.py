@@ -19,6 +19,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from rung.parity import Check, Outcome
 
@@ -47,9 +48,37 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "rung: compares a kernel with its op's reference")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist whether this session has parity tests."""
+    node.workerinput["rung_is_wanted"] = _is_wanted(node.config)
+
+
 def _said(config: pytest.Config, name: str) -> list[str]:
     """Give what the command line says, else what the configuration says."""
     return list(config.getoption(f"rung_{name}") or config.getini(f"rung_{name}"))
+
+
+def _paths(config: pytest.Config) -> list[str]:
+    """Give the manifests that are said: on the command line, seen from where it was called; else from the root."""
+    base = config.invocation_params.dir if config.getoption("rung_manifests") else config.rootpath
+    return [str(base / path) for path in _said(config, "manifests")]
+
+
+def _flags(config: pytest.Config) -> list[str]:
+    """Give the flags by which `rung` reads what this session read, called where this session was."""
+    here = config.invocation_params.dir
+    named = [("manifests", _seen_from(here, path)) for path in _paths(config)]
+    named += [("allow", package) for package in _said(config, "allow")]
+    named += [("root", _seen_from(here, str(config.rootpath)))] if config.rootpath != here else []
+    return [word for name, value in named for word in (f"--{name}", value)]
+
+
+def _seen_from(here: Path, path: str) -> str:
+    try:
+        return os.path.relpath(path, here)
+    except ValueError:  # on another drive
+        return path
 
 
 def _is_wanted(config: pytest.Config) -> bool:
@@ -58,6 +87,11 @@ def _is_wanted(config: pytest.Config) -> bool:
         return True
     if not (config.getini("rung_backend") or config.getini("rung_op")):
         return False
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:  # of pytest-xdist, which hands on what it was called with as if that had been typed
+        return bool(worker["rung_is_wanted"])
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        return True
     return not any("::" in argument or os.path.isfile(argument) for argument in config.args)  # noqa: PTH113
 
 
@@ -70,10 +104,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     from rung.cli.common import table_of
     from rung.diagnostics import RungError, did_you_mean
 
-    flagged = config.getoption("rung_manifests")
-    base = config.invocation_params.dir if flagged else config.rootpath
-    paths = [str(base / path) for path in _said(config, "manifests")]
-    settings = SimpleNamespace(root=str(config.rootpath), manifests=paths, allow=_said(config, "allow"))
+    settings = SimpleNamespace(root=str(config.rootpath), manifests=_paths(config), allow=_said(config, "allow"))
     try:
         with _spoken():
             table = table_of(settings)  # type: ignore[arg-type] # it reads these three alone
@@ -159,9 +190,7 @@ class ParityItem(pytest.Item):
             return super().repr_failure(excinfo, style)
         from rung.testing.reports import report
 
-        more = [word for name in ("manifests", "allow") for said in _said(self.config, name)
-                for word in (f"--{name}", said)]  # fmt: skip
-        return report(excinfo.value.outcome, more, str(self.check.cell.where))
+        return report(excinfo.value.outcome, _flags(self.config), str(self.check.cell.where))
 
     def reportinfo(self) -> tuple[str | os.PathLike[str], int | None, str]:
         """Give the place in the manifest that declares the cell, and the headline of a failure."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from rung.arguments import refusal
 from rung.bind import bind
 from rung.bridge import library_of
-from rung.diagnostics import RungError, did_you_mean
+from rung.diagnostics import RungError, did_you_mean, shorten
 from rung.load import default_table
-from rung.parity.calls import converted, lacking, named, rebuilt
+from rung.parity.calls import converted, is_call, lacking, named, rebuilt
 from rung.parity.compare import DTYPES
 
 if TYPE_CHECKING:
@@ -80,7 +80,11 @@ def arguments(
 
     def judged(seed: int) -> list[tuple[Call, str]]:
         """Give the cases of a seed, each with why it is refused, "" where it is not."""
-        return [(call, lacks or refused(given(call))) for call in cases(dtype, np.random.default_rng(seed))]
+        found = [*cases(dtype, np.random.default_rng(seed))]
+        for case in found:
+            if not is_call(case):
+                raise TypeError(f"the cases of `{op}` gave {shorten(repr(case), 40)}, which is no (args, kwargs)")
+        return [(call, lacks or refused(given(call))) for call in found]
 
     def accepted(seed: int) -> list[Call]:
         return [call for call, reason in judged(seed) if not reason]
