@@ -354,9 +354,9 @@ class _Writer:
             return f"{found} == {values[0]}" if values else "False"
         wanted = self._value(condition, value) if len(places(condition)) > 1 else repr(value)
         if test == "multiple_of":
-            # numpy's own zero divides without an error
-            is_number = wanted in self.listed
-            return f"{wanted} and {found} % {wanted} == 0" if is_number else f"{found} % {wanted} == 0"
+            if wanted in self.listed:  # numpy's own zero divides without an error
+                return f"({found} % {wanted} == 0 if {wanted} else {found} == 0)"
+            return f"{found} % {wanted} == 0"
         return f"{found} {_SIGNS[test]} {wanted}"
 
     def _dtypes(self, names: Iterable[str]) -> list[str]:
