@@ -73,7 +73,8 @@ def _may_bind(unit: Unit, path: str) -> bool:
 def _bound(unit: Unit, path: str, where: Where) -> Problem:
     root = root_of(path)
     message = f"package `{root}` may not be bound by {unit.label or unit.shown}"
-    near = closest(root, unit.roots or ())
+    # Every manifest may bind rung's own, and few that are not rung's mean to.
+    near = closest(root, (name for name in unit.roots or () if not name.startswith("rung") or root.startswith("rung")))
     hint = f"allow it where the manifests are loaded: allow=[{root!r}], or --allow {root}"
     if near is not None:
         hint = f"did you mean `{shorten(near)}`? If not, {hint}"
