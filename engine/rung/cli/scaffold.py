@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shlex
 import textwrap
 from dataclasses import dataclass
 from keyword import iskeyword
@@ -86,7 +87,7 @@ def files(plan: Plan, schema: str, manifests: Sequence[str] = (), packages: Sequ
         out[f"{name}/kernels.py"] = _kernels(plan)
     if plan.kinds:
         out[f"{name}/components.py"] = _components(plan)
-    out[f"{name}/manifests/{name}.yaml"] = _manifest(plan, schema)
+    out[f"{name}/manifests/{name}.yaml"] = _manifest(plan, schema, manifests)
     out[f"tests/test_{name}.py"] = _test(plan, manifests, packages)
     return out
 
@@ -94,12 +95,13 @@ def files(plan: Plan, schema: str, manifests: Sequence[str] = (), packages: Sequ
 # --- The manifest
 
 
-def _manifest(plan: Plan, schema: str) -> str:
+def _manifest(plan: Plan, schema: str, manifests: Sequence[str]) -> str:
+    paths = shlex.join(manifests or [f"{plan.name}/manifests"])
     name, device = plan.name, plan.device.name
     lines = [
         f"# yaml-language-server: $schema=../../{schema}",
         f"# What {name} serves. rung reads this file to choose, and imports of {name} only what it has chosen.",
-        f"# `rung check --strict {name}/manifests` finds every mistake in it; `rung rule CODE` explains one.",
+        f"# `rung check --strict {paths}` finds every mistake in it; `rung rule CODE` explains one.",
         "manifest: 1",
         f"backend: {name}",
         "",
@@ -266,9 +268,15 @@ def _test(plan: Plan, manifests: Sequence[str], packages: Sequence[str]) -> str:
     what = " and ".join(
         [*(["the kernels with their references"] if plan.ops else []), *(["the builders"] if plan.kinds else [])]
     )
+    more = (
+        f"\n\nThe kernels have a test for each dtype and one for gradients where pytest's configuration says\n"
+        f'`rung_backend = ["{plan.name}"]` and rung finds the manifests: installed, or by `[tool.rung]`.\n'
+        if plan.ops
+        else ""
+    )
     imports = "import pytest\nimport rung\n" + ("from rung.parity import parity\n" if plan.ops else "")
     text = (
-        f'"""Tries {plan.name} on this machine: {what}. What cannot run is skipped."""\n\n'
+        f'"""Tries {plan.name} on this machine: {what}. What cannot run is skipped.{more}"""\n\n'
         "from __future__ import annotations\n\nfrom pathlib import Path\n\n"
         f"{imports}\nROOT = Path(__file__).parents[1]\n\n\n"
         "@pytest.fixture\n"
