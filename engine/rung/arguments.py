@@ -35,6 +35,7 @@ __all__ = [
     "example",
     "examples",
     "given",
+    "holds",
     "observe",
     "parameters",
     "places",

@@ -10,7 +10,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from rung.arguments import LAST, axes_of, parameters, split
+from rung.arguments import LAST, axes_of, holds, parameters, split
 from rung.diagnostics import Problem, did_you_mean, shorten
 from rung.entries import ARGUMENT_DTYPES, PARTS, TESTS
 from rung.rules.table import is_sound_signature
@@ -202,6 +202,10 @@ def _compared_faults(asked: _Asked, parameter: Parameter) -> Iterator[Problem]:
             if their_part and not theirs.is_array:
                 message = f"`{shorten(name, 32)}` is no array: it has no `{their_part}`"
                 yield Problem("RG313", asked.at(test), message, "compare with a number, or with a part of an array")
+            elif their_part == "shape" and axes_of(other) > _most_axes(asked.beside.get(f"{name}.rank")):
+                hint = f"allow more axes under `{name}.rank`, or count from the other end"
+                message = f"`{shorten(other, 32)}` is beyond the axes that `{name}.rank` allows"
+                yield Problem("RG313", asked.at(test), message, hint)
             elif _kind(other, theirs) != kind or (kind != "number" and test != "equals"):
                 message = f"`{place}` and `{shorten(other, 32)}` cannot be compared so"
                 yield Problem("RG313", asked.at(test), message, "numbers are compared; dtypes can be `equals`")
@@ -218,6 +222,27 @@ def _compared_faults(asked: _Asked, parameter: Parameter) -> Iterator[Problem]:
         yield Problem("RG313", asked.at("max"), f"no number is at least {least} and at most {most}", "swap them")
     elif exact is not None and ((least is not None and exact < least) or (most is not None and exact > most)):
         yield Problem("RG313", asked.at("equals"), f"{exact} is not between the other bounds", "keep `equals` alone")
+    elif kind == "number" and not _is_met(asked, numbers, is_whole=part in _NUMBERS or "float" not in parameter.types):
+        message = f"no number is all that `{place}` must be"
+        yield Problem("RG313", asked.at(), message, "remove what contradicts the rest")
+
+
+def _is_met(asked: _Asked, tests: Mapping[str, float], *, is_whole: bool) -> bool:
+    """Say whether a number passes every test, as far as each by itself can be passed."""
+    values = [value for value in asked.values if value.__class__ in (int, float)]
+    multiple = tests.get("multiple_of", 1 if is_whole else 0)
+    least = max(tests.get("min", -inf), 0 if split(asked.place)[1] in _NUMBERS else -inf)
+    most = tests.get("max", inf)
+    is_said = len(values) < len(asked.values) or most < 0 <= least or tests.get("multiple_of", 1) <= 0
+    if is_said:  # that something else is wrong
+        return True
+    if "equals" in tests and not values:
+        values = [tests["equals"]]
+    if values:
+        return any(all(holds(test, value, other) for test, other in tests.items()) for value in values)
+    if multiple == 0 or least == -inf or most == inf:
+        return True
+    return -(-least // multiple) * multiple <= most
 
 
 def _kind(place: str, parameter: Parameter) -> str:
