@@ -17,8 +17,6 @@ What the three norms share:
 
 from __future__ import annotations
 
-import operator
-
 import numpy as np
 
 from rung_backends.reference.checks import (
@@ -26,6 +24,7 @@ from rung_backends.reference.checks import (
     check_axes,
     check_broadcast,
     check_floats,
+    check_integer,
     check_lengths,
     check_not_negative,
     given,
@@ -50,7 +49,7 @@ def rms_norm(x: Array, weight: Array | None = None, *, eps: float = 1e-6) -> Arr
         A new array of x's shape and dtype.
 
     Raises:
-        TypeError: An array is no numpy array or has another dtype.
+        TypeError: An array is no numpy array or has another dtype, or eps is no number.
         ValueError: x has no axis, weight is no vector of D, or eps is not usable.
 
     """
@@ -79,7 +78,7 @@ def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None,
         A new array of x's shape and dtype.
 
     Raises:
-        TypeError: An array is no numpy array or has another dtype.
+        TypeError: An array is no numpy array or has another dtype, or eps is no number.
         ValueError: x has no axis, weight or bias is no vector of D, or eps is not usable.
 
     """
@@ -113,14 +112,14 @@ def group_norm(
         A new array of x's shape and dtype.
 
     Raises:
-        TypeError: An array is no numpy array or has another dtype, or groups is no integer.
+        TypeError: An array is no numpy array or has another dtype, groups is no integer or eps no number.
         ValueError: x has fewer than two axes, groups does not divide C, weight or bias is no vector of C, or eps
             is not usable.
 
     """
     vectors = given(weight=weight, bias=bias)
     check_floats(x=x, **vectors)
-    groups = operator.index(groups)
+    groups = check_integer("groups", groups)
     if x.ndim < 2:
         raise ValueError(f"x must have the axes (N, C, ...), got shape {x.shape}")
     channels = x.shape[1]

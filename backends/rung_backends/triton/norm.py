@@ -1,6 +1,8 @@
 """Normalisation over the last axis, and its modulation, in Triton.
 
 Sums are float32 or wider whatever the dtype, and the variance is that of differences from the mean, in a second pass.
+Before its mean a row loses its first element: of equal elements nothing is left then, where rounding the mean would
+leave something that eps cannot hide.
 Forward only: an argument that records a gradient is refused. Must not change an argument.
 """
 
@@ -11,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from rung_backends.triton.checks import check_not_negative
 from rung_backends.triton.launching import (
     check,
     elementwise,
@@ -39,14 +42,14 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float = 1e-6) -> T
     Args:
         x: float16, bfloat16, float32 or float64, shape (..., D).
         weight: Any of those dtypes, shape (D,); 1 where there is none.
-        eps: What keeps the root away from 0.
+        eps: What keeps the root away from 0; finite, not negative.
 
     Returns:
         A new tensor of x's shape and dtype.
 
     Raises:
-        TypeError: An array is no torch tensor or has another dtype.
-        ValueError: The shapes do not fit, or the devices differ.
+        TypeError: An array is no torch tensor or has another dtype, or eps is no number.
+        ValueError: The shapes do not fit, the devices differ, or eps is not usable.
         RuntimeError: An argument records a gradient.
 
     """
@@ -62,14 +65,14 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
         x: float16, bfloat16, float32 or float64, shape (..., D).
         weight: Any of those dtypes, shape (D,); 1 where there is none.
         bias: Any of those dtypes, shape (D,); 0 where there is none.
-        eps: What keeps the root away from 0.
+        eps: What keeps the root away from 0; finite, not negative.
 
     Returns:
         A new tensor of x's shape and dtype.
 
     Raises:
-        TypeError: An array is no torch tensor or has another dtype.
-        ValueError: The shapes do not fit, or the devices differ.
+        TypeError: An array is no torch tensor or has another dtype, or eps is no number.
+        ValueError: The shapes do not fit, the devices differ, or eps is not usable.
         RuntimeError: An argument records a gradient.
 
     """
@@ -107,6 +110,7 @@ def _normalised(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: floa
     for name, array in (("weight", weight), ("bias", bias)):
         if array is not None and array.shape != x.shape[-1:]:
             raise ValueError(f"{name} must have shape {tuple(x.shape[-1:])}, x's last axis, got {tuple(array.shape)}")
+    eps = check_not_negative("eps", eps)
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if not out.numel():
         return out
@@ -120,7 +124,7 @@ def _normalised(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: floa
         *layout.arrays,
         x if weight is None else weight,
         x if bias is None else bias,
-        scalar(float(eps), wide, out),
+        scalar(eps, wide, out),
         layout.rows,
         layout.cols,
         *layout.middle,
@@ -157,29 +161,34 @@ def _normalise(
         inside = (row < rows) & (lane < cols)
         v = tl.load(x + lane * x3, mask=inside, other=0.0).to(compute)
         if centred:
+            first = tl.load(x, mask=row < rows, other=0.0).to(compute)
+            v = tl.where(inside, v - first, 0.0)
             v = tl.where(inside, v - tl.sum(v, 1)[:, None] / cols, 0.0)
         rate = 1.0 / tl.sqrt(tl.sum(v * v, 1)[:, None] / cols + eps)
         v = _affine(v * rate, weight, bias, lane, cols, w3, b3, weighted, biased, compute)
         put(out + lane, v, inside)
     else:
+        first = tl.zeros((tile_rows, 1), compute)
         mean = tl.zeros((tile_rows, 1), compute)
         if centred:
+            first = tl.load(x, mask=row < rows, other=0.0).to(compute)
             total = tl.zeros((tile_rows, tile_cols), compute)
             for start in range(0, cols, tile_cols):
                 col = lane + start
-                total += tl.load(x + col * x3, mask=(row < rows) & (col < cols), other=0.0).to(compute)
+                inside = (row < rows) & (col < cols)
+                total += tl.where(inside, tl.load(x + col * x3, mask=inside, other=0.0).to(compute) - first, 0.0)
             mean = tl.sum(total, 1)[:, None] / cols
         total = tl.zeros((tile_rows, tile_cols), compute)
         for start in range(0, cols, tile_cols):
             col = lane + start
             inside = (row < rows) & (col < cols)
-            v = tl.where(inside, tl.load(x + col * x3, mask=inside, other=0.0).to(compute) - mean, 0.0)
+            v = tl.where(inside, tl.load(x + col * x3, mask=inside, other=0.0).to(compute) - first - mean, 0.0)
             total += v * v
         rate = 1.0 / tl.sqrt(tl.sum(total, 1)[:, None] / cols + eps)
         for start in range(0, cols, tile_cols):
             col = lane + start
             inside = (row < rows) & (col < cols)
-            v = (tl.load(x + col * x3, mask=inside, other=0.0).to(compute) - mean) * rate
+            v = (tl.load(x + col * x3, mask=inside, other=0.0).to(compute) - first - mean) * rate
             v = _affine(v, weight, bias, col, cols, w3, b3, weighted, biased, compute)
             put(out + col, v, inside)
 
