@@ -84,13 +84,15 @@ def check_lengths(length: int, what: str, **arrays: Array) -> None:
 
 
 def check_number(name: str, value: float) -> float:
-    """Give the number as a float; raise TypeError for text, which `float` would read, ValueError beyond its range."""
+    """Give the number as a float; raise TypeError for what is none, text included, ValueError beyond its range."""
     if isinstance(value, (str, bytes, bytearray)):
         raise TypeError(f"{name} must be a number, got {value!r}")
     try:
         return float(value)
     except OverflowError:
         raise ValueError(f"{name} must be within float64's range, got an integer beyond it") from None
+    except TypeError:
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}") from None
 
 
 def check_finite(name: str, value: float, *, within: tuple[float, float] = (-math.inf, math.inf)) -> float:

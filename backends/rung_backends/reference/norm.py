@@ -50,7 +50,7 @@ def rms_norm(x: Array, weight: Array | None = None, *, eps: float = 1e-6) -> Arr
         A new array of x's shape and dtype.
 
     Raises:
-        TypeError: An array is no numpy array or has another dtype.
+        TypeError: An array is no numpy array or has another dtype, or eps is no number.
         ValueError: x has no axis, weight is no vector of D, or eps is not usable.
 
     """
@@ -79,7 +79,7 @@ def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None,
         A new array of x's shape and dtype.
 
     Raises:
-        TypeError: An array is no numpy array or has another dtype.
+        TypeError: An array is no numpy array or has another dtype, or eps is no number.
         ValueError: x has no axis, weight or bias is no vector of D, or eps is not usable.
 
     """
@@ -113,7 +113,7 @@ def group_norm(
         A new array of x's shape and dtype.
 
     Raises:
-        TypeError: An array is no numpy array or has another dtype, or groups is no integer.
+        TypeError: An array is no numpy array or has another dtype, groups is no integer or eps no number.
         ValueError: x has fewer than two axes, groups does not divide C, weight or bias is no vector of C, or eps
             is not usable.
 

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from rung_backends.torch_compile.checks import check_not_negative
 from rung_backends.torch_compile.fusing import COLS, ROWS, Fused, check, number, single, wide
 
 __all__ = ["rms_norm"]
@@ -21,14 +22,14 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float = 1e-6) -> T
     Args:
         x: float16, bfloat16, float32 or float64, shape (..., D).
         weight: Any of those dtypes, shape (D,); 1 where there is none.
-        eps: What keeps the root away from 0.
+        eps: What keeps the root away from 0; finite, not negative.
 
     Returns:
         A new tensor of x's shape and dtype.
 
     Raises:
-        TypeError: An array is no torch tensor or has another dtype.
-        ValueError: The shapes do not fit.
+        TypeError: An array is no torch tensor or has another dtype, or eps is no number.
+        ValueError: The shapes do not fit, or eps is not usable.
 
     """
     check(x=x, weight=weight)
@@ -36,6 +37,7 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float = 1e-6) -> T
         raise ValueError("x needs an axis to normalise: its shape is ()")
     if weight is not None and weight.shape != x.shape[-1:]:
         raise ValueError(f"weight must have shape {tuple(x.shape[-1:])}, x's last axis, got {tuple(weight.shape)}")
+    eps = check_not_negative("eps", eps)
     width = x.shape[-1]
     factors = torch.ones(width, device=x.device) if weight is None else single(weight)
     return _FUSED(x.reshape(math.prod(x.shape[:-1]), width), factors, number(eps)).reshape(x.shape)

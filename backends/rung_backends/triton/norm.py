@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from rung_backends.triton.checks import check_not_negative
 from rung_backends.triton.launching import (
     check,
     elementwise,
@@ -39,14 +40,14 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float = 1e-6) -> T
     Args:
         x: float16, bfloat16, float32 or float64, shape (..., D).
         weight: Any of those dtypes, shape (D,); 1 where there is none.
-        eps: What keeps the root away from 0.
+        eps: What keeps the root away from 0; finite, not negative.
 
     Returns:
         A new tensor of x's shape and dtype.
 
     Raises:
-        TypeError: An array is no torch tensor or has another dtype.
-        ValueError: The shapes do not fit, or the devices differ.
+        TypeError: An array is no torch tensor or has another dtype, or eps is no number.
+        ValueError: The shapes do not fit, the devices differ, or eps is not usable.
         RuntimeError: An argument records a gradient.
 
     """
@@ -62,14 +63,14 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
         x: float16, bfloat16, float32 or float64, shape (..., D).
         weight: Any of those dtypes, shape (D,); 1 where there is none.
         bias: Any of those dtypes, shape (D,); 0 where there is none.
-        eps: What keeps the root away from 0.
+        eps: What keeps the root away from 0; finite, not negative.
 
     Returns:
         A new tensor of x's shape and dtype.
 
     Raises:
-        TypeError: An array is no torch tensor or has another dtype.
-        ValueError: The shapes do not fit, or the devices differ.
+        TypeError: An array is no torch tensor or has another dtype, or eps is no number.
+        ValueError: The shapes do not fit, the devices differ, or eps is not usable.
         RuntimeError: An argument records a gradient.
 
     """
@@ -107,6 +108,7 @@ def _normalised(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: floa
     for name, array in (("weight", weight), ("bias", bias)):
         if array is not None and array.shape != x.shape[-1:]:
             raise ValueError(f"{name} must have shape {tuple(x.shape[-1:])}, x's last axis, got {tuple(array.shape)}")
+    eps = check_not_negative("eps", eps)
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if not out.numel():
         return out
@@ -120,7 +122,7 @@ def _normalised(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: floa
         *layout.arrays,
         x if weight is None else weight,
         x if bias is None else bias,
-        scalar(float(eps), wide, out),
+        scalar(eps, wide, out),
         layout.rows,
         layout.cols,
         *layout.middle,
