@@ -114,8 +114,7 @@ def test_scales_may_as_well_be_multiplied_in(seed: int, rows: int, width: int, c
     a, b = rng.standard_normal((rows, width)), rng.standard_normal((width, columns))
     scale_a, scale_b = rng.uniform(0.1, 2.0, (rows, 1)), rng.uniform(0.1, 2.0, (1, columns))
     scaled = scaled_mm(a * scale_a, b * scale_b, ONE, ONE, out_dtype="float64")
-    assert_array_equal(scaled_mm(a, b, scale_a, scale_b, out_dtype="float64"), scaled)
-    assert_allclose(scaled, (a @ b) * scale_a * scale_b, rtol=1e-12, atol=1e-13)
+    assert_allclose(scaled_mm(a, b, scale_a, scale_b, out_dtype="float64"), scaled, rtol=1e-12, atol=1e-13)
 
 
 # Results.
@@ -166,6 +165,15 @@ def test_nan_and_infinity_reach_what_depends_on_them() -> None:
     expected = [[np.nan, np.nan], [np.inf, np.nan], [2.0, 1.0]]
     assert_array_equal(scaled_mm(a, b, ONE, ONE), expected)
     assert np.isnan(scaled_mm(b, b, np.array(np.nan), ONE)).all()
+
+
+def test_a_scale_that_is_not_finite_comes_after_the_product() -> None:
+    a, b = np.array([[1.0, -2.0], [2.0, 1.0], [0.0, 0.0]]), np.array([[1.0, 2.0], [1.0, 1.0]])
+    inf, nan = np.inf, np.nan
+    assert_array_equal(scaled_mm(a, b, np.array(inf), ONE), [[-inf, nan], [inf, inf], [nan, nan]])
+    assert_array_equal(scaled_mm(a, b, ONE, np.array(-inf)), [[inf, nan], [-inf, -inf], [nan, nan]])
+    rows, columns = np.array([[1.0], [inf], [1.0]]), np.array([[nan, 1.0]])
+    assert_array_equal(scaled_mm(a, b, rows, columns), [[nan, 0.0], [nan, inf], [nan, 0.0]])
 
 
 # Layouts and arguments.

@@ -121,6 +121,21 @@ def test_results_beyond_the_range_are_infinite(form: Callable[..., Any]) -> None
     assert torch.equal(got.isnan().all(1), torch.arange(16) == 0)
 
 
+@pytest.mark.parametrize("many", [False, True], ids=["one", "many"])
+@pytest.mark.parametrize("side", ["scale_a", "scale_b"])
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 0.0], ids=str)
+@pytest.mark.parametrize("form", FORMS)
+def test_scales_come_after_the_product(form: Callable[..., Any], value: float, side: str, many: bool) -> None:
+    if form is scaled_mm_fp8 and math.isinf(value):
+        pytest.skip("left to the library, as its docstring says")
+    a, b, scale_a, scale_b = arguments(16, 32, 48, many=many)
+    a[1] = torch.zeros(32).to(a.dtype)
+    scale = {"scale_a": scale_a, "scale_b": scale_b}[side]
+    scale.view(-1)[0] = value
+    got = check(form, a, b, scale_a, scale_b)
+    assert not math.isnan(value) or got.isnan().any()
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_layouts_do_not_matter(form: Callable[..., Any]) -> None:
     a, b, scale_a, scale_b = arguments(16, 32, 16)
