@@ -72,17 +72,19 @@ def group_norm(
         raise ValueError(f"groups must be 1 or more and divide x's {channels} channels, got {groups}")
     check_lengths(channels, "x's channels", **vectors)
     eps = check_not_negative("eps", eps)
-    rows = x.to(wide)
     if not x.numel():  # the library's gradients of weight and bias are NaN there, and nothing's are 0
+        empty = x.to(wide)
         for vector in vectors.values():
-            rows = rows + vector.to(wide).reshape(-1, *[1] * (x.ndim - 2))
-        return rows.to(x.dtype, copy=True)
-    # For channels-last tensors the library subtracts squares, which leaves little of a small deviation beside a
-    # large mean. Where one channel or one place makes them contiguous as well, a copy is none: three axes are never
-    # taken for channels-last. And `functional.group_norm` refuses a single element, which training has no use for.
-    rows = rows.contiguous().flatten(2) if x.ndim > 3 else rows.contiguous()
-    normed = torch.group_norm(rows, groups, _cast(weight, wide), _cast(bias, wide), eps)
-    return normed.reshape(x.shape).to(x.dtype)
+            empty = empty + vector.to(wide).reshape(-1, *[1] * (x.ndim - 2))
+        return empty.to(x.dtype, copy=True)
+    rows = x.contiguous().view(x.shape[0], groups, -1)
+    # The library folds weight, bias and mean into one product and one sum, and for channels-last tensors it subtracts
+    # squares: both leave little of a small deviation beside a large mean. So rows are measured from their first
+    # element, which makes no difference to a norm, nor to its gradient; and three axes are never taken for
+    # channels-last. `functional.group_norm` refuses a single element, which training has no use for.
+    rows = rows - rows[..., :1].detach().to(wide)
+    normed = torch.group_norm(rows.view(*x.shape[:2], -1), groups, _cast(weight, wide), _cast(bias, wide), eps)
+    return normed.view(x.shape).to(x.dtype)
 
 
 def modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
