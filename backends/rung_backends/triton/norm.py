@@ -1,6 +1,8 @@
 """Normalisation over the last axis, and its modulation, in Triton.
 
 Sums are float32 or wider whatever the dtype, and the variance is that of differences from the mean, in a second pass.
+Before its mean a row loses its first element: of equal elements nothing is left then, where rounding the mean would
+leave something that eps cannot hide.
 Forward only: an argument that records a gradient is refused. Must not change an argument.
 """
 
@@ -159,29 +161,34 @@ def _normalise(
         inside = (row < rows) & (lane < cols)
         v = tl.load(x + lane * x3, mask=inside, other=0.0).to(compute)
         if centred:
+            first = tl.load(x, mask=row < rows, other=0.0).to(compute)
+            v = tl.where(inside, v - first, 0.0)
             v = tl.where(inside, v - tl.sum(v, 1)[:, None] / cols, 0.0)
         rate = 1.0 / tl.sqrt(tl.sum(v * v, 1)[:, None] / cols + eps)
         v = _affine(v * rate, weight, bias, lane, cols, w3, b3, weighted, biased, compute)
         put(out + lane, v, inside)
     else:
+        first = tl.zeros((tile_rows, 1), compute)
         mean = tl.zeros((tile_rows, 1), compute)
         if centred:
+            first = tl.load(x, mask=row < rows, other=0.0).to(compute)
             total = tl.zeros((tile_rows, tile_cols), compute)
             for start in range(0, cols, tile_cols):
                 col = lane + start
-                total += tl.load(x + col * x3, mask=(row < rows) & (col < cols), other=0.0).to(compute)
+                inside = (row < rows) & (col < cols)
+                total += tl.where(inside, tl.load(x + col * x3, mask=inside, other=0.0).to(compute) - first, 0.0)
             mean = tl.sum(total, 1)[:, None] / cols
         total = tl.zeros((tile_rows, tile_cols), compute)
         for start in range(0, cols, tile_cols):
             col = lane + start
             inside = (row < rows) & (col < cols)
-            v = tl.where(inside, tl.load(x + col * x3, mask=inside, other=0.0).to(compute) - mean, 0.0)
+            v = tl.where(inside, tl.load(x + col * x3, mask=inside, other=0.0).to(compute) - first - mean, 0.0)
             total += v * v
         rate = 1.0 / tl.sqrt(tl.sum(total, 1)[:, None] / cols + eps)
         for start in range(0, cols, tile_cols):
             col = lane + start
             inside = (row < rows) & (col < cols)
-            v = (tl.load(x + col * x3, mask=inside, other=0.0).to(compute) - mean) * rate
+            v = (tl.load(x + col * x3, mask=inside, other=0.0).to(compute) - first - mean) * rate
             v = _affine(v, weight, bias, col, cols, w3, b3, weighted, biased, compute)
             put(out + col, v, inside)
 
