@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from catalogue import MODULES, implementation
+from catalogue import MODULES, implementation, tolerance
+from rung.parity.compare import compare
 from rung_backends.reference import cases, solver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
 DTYPES = ["float16", "bfloat16", "float32", "float64"]
 OPS = ["flow_match_step", "flow_sde_step", *MODULES]
@@ -49,8 +53,9 @@ def test_arrays_are_of_the_dtype(op: str, dtype: str) -> None:
 def test_the_reference_takes_every_case(op: str) -> None:
     for case in bound(op, "float64"):
         results = reference(op)(*case.args, **case.kwargs)
+        finite = all(np.isfinite(value).all() for value in case.arguments.values() if isinstance(value, np.ndarray))
         for result in results if isinstance(results, tuple) else (results,):
-            assert np.isfinite(result).all()
+            assert np.isfinite(result).all() == finite
 
 
 COVERED: list[tuple[str, Callable[[dict[str, Any]], bool]]] = [
@@ -154,6 +159,95 @@ def test_cases_cover(op: str, holds: Callable[[dict[str, Any]], bool]) -> None:
 @pytest.mark.parametrize("holds", [pytest.param(holds, id=name) for name, holds in COVERED_ARRAYS])
 def test_cases_cover_arrays(op: str, holds: Callable[[Any], bool]) -> None:
     assert any(holds(array) for array in (case.args[0] for case in bound(op, "float32")) if array.ndim)
+
+
+# Kernels that are wrong: each must be found so by some case, in the tolerance of its op.
+
+ROWWISE = ["gelu", "group_norm", "layer_norm", "modulate", "rms_norm", "rotary_embedding", "silu_and_mul"]
+
+
+@functools.cache
+def answered(op: str, dtype: str, seed: int = 0) -> list[tuple[dict[str, Any], NDArray[Any]]]:
+    """Give the arguments of each case with the reference's answer."""
+    return [(case.arguments, reference(op)(*case.args, **case.kwargs)) for case in bound(op, dtype, seed)]
+
+
+def is_found_wrong(op: str, kernel: Callable[..., NDArray[Any]], dtype: str = "float32", seed: int = 0) -> bool:
+    """Say whether a kernel, which takes a case's arguments and the reference's answer, fails on any."""
+    limits = tolerance(op, dtype)
+    return any(
+        compare(kernel(given, answer.copy()), answer, dtype, limits).fault
+        for given, answer in answered(op, dtype, seed)
+    )
+
+
+def in_rows(given: dict[str, Any], result: NDArray[Any]) -> NDArray[Any]:
+    rows = (result.shape[0] * given["groups"], -1) if "groups" in given else (-1, result.shape[-1])
+    return result.reshape(rows)
+
+
+WALKS: dict[str, Callable[[dict[str, Any], NDArray[Any]], NDArray[Any]]] = {
+    "rows": in_rows,
+    "elements of rows": lambda given, result: in_rows(given, result).T,
+    "elements": lambda given, result: result.reshape(-1),
+}
+
+
+@pytest.mark.parametrize("block", [2, 4, 8, 16, 32, 64, 128])
+@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize("op", ROWWISE)
+def test_a_kernel_that_leaves_out_an_incomplete_block_is_found_wrong(op: str, walk: str, block: int) -> None:
+    def kernel(given: dict[str, Any], result: NDArray[Any]) -> NDArray[Any]:
+        if result.size and result.ndim:
+            seen = WALKS[walk](given, result)
+            seen[max(1, len(seen) // block) * block :] = 0
+        return result
+
+    assert is_found_wrong(op, kernel)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", ROWWISE)
+def test_a_kernel_that_hides_what_is_not_finite_is_found_wrong(op: str, dtype: str) -> None:
+    assert is_found_wrong(op, lambda given, result: np.nan_to_num(result), dtype)
+
+
+@pytest.mark.parametrize("op", ROWWISE)
+def test_a_kernel_that_spreads_a_nan_is_found_wrong(op: str) -> None:
+    def kernel(given: dict[str, Any], result: NDArray[Any]) -> NDArray[Any]:
+        return np.full_like(result, np.nan) if np.isnan(result).any() else result
+
+    assert is_found_wrong(op, kernel)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("op", ["group_norm", "layer_norm"])
+@pytest.mark.parametrize("folded", [False, True], ids=["rounded mean", "folded"])
+def test_a_kernel_that_leaves_something_of_equal_elements_is_found_wrong(
+    op: str, folded: bool, dtype: str, seed: int
+) -> None:
+    def kernel(given: dict[str, Any], result: NDArray[Any]) -> NDArray[Any]:
+        if not result.size:
+            return result
+        rows = in_rows(given, given["x"])
+        mean = rows.mean(-1, keepdims=True)
+        rate = 1 / np.sqrt(np.square(rows - mean).mean(-1, keepdims=True) + result.dtype.type(given["eps"]))
+        normed = rows * rate - mean * rate if folded else (rows - mean) * rate
+        normed = normed.reshape(result.shape)
+        trailing = [1] * (result.ndim - 2 if "groups" in given else 0)
+        for name, apply in (("weight", np.multiply), ("bias", np.add)):
+            if given[name] is not None:
+                normed = apply(normed, given[name].reshape(-1, *trailing))
+        return normed
+
+    with np.errstate(all="ignore"):
+        assert is_found_wrong(op, kernel, dtype, seed)
+        close = [
+            not compare(kernel(given, answer), answer, dtype, tolerance(op, dtype)).fault
+            for given, answer in answered(op, dtype, seed)
+        ]
+    assert sum(close) > len(close) / 2  # it is wrong in nothing else
 
 
 @pytest.mark.parametrize("op", MODULES)

@@ -47,14 +47,16 @@ _STEPS = ((1.0, 0.9), (0.98, 0.88), (0.75, 0.5), (0.5, 0.4), (0.5, 0.5), (0.1, 0
 
 _SHAPES = ((1, 1), (1,), (5,), (3, 7), (2, 4, 6, 5), (0, 3), (2, 0, 3))
 
-# What kernels for large arrays take.
-_LARGE = (256, 1024)
+# What kernels for large arrays take: 2**18 elements and more. Here and below, what is large is a multiple of no block
+# that a kernel may walk in, so that one which leaves out the last, incomplete block is seen.
+_LARGE = (257, 1027)
+_LARGE_HALVES = (257, 1026)  # for what splits the last axis
 
 # Same shape, other strides.
 _LAYOUTS = ("transposed", "strided", "broadcast")
 
 # For what works along the last axis: one element, odd, no row, no element in a row, large.
-_ROWS = ((1,), (5,), (1, 1), (3, 7), (2, 3, 5), (2, 4, 6, 5), (0, 3), (3, 0), (2, 0, 3), (64, 257))
+_ROWS = ((1,), (5,), (1, 1), (3, 7), (2, 3, 5), (2, 4, 6, 5), (0, 3), (3, 0), (2, 0, 3), (131, 257))
 
 # (shape, groups): one group, some, each channel its own; no sample, no channel, no place, large.
 _GROUPS = (
@@ -66,7 +68,7 @@ _GROUPS = (
     ((0, 4, 3), 2),
     ((2, 0, 3), 1),
     ((2, 4, 0), 2),
-    ((3, 32, 9, 13), 8),
+    ((5, 81, 7, 9), 27),
 )
 
 # (x's shape, cos's shape): each pair its angle, the same over heads, the same everywhere; pairs for a part of the
@@ -83,7 +85,7 @@ _TURNED = (
     ((0, 3, 4), (3, 2)),
     ((2, 0, 4), (2, 0, 2)),
     ((2, 3, 0), (3, 0)),
-    ((2, 4, 33, 64), (33, 32)),
+    ((3, 5, 33, 66), (33, 33)),
 )
 
 
@@ -125,7 +127,10 @@ def flow_sde_step(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
 
 
 def rms_norm(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
-    """Yield every shape with and without a weight, then values of eps, layouts, rows of zeros, far and near ones."""
+    """Yield every shape with and without a weight, then values of eps, layouts, rows of zeros, far and near ones.
+
+    And rows that are not finite beside others that are.
+    """
     for shape in _ROWS:
         yield (_normal(rng, shape, dtype),), {}
         yield (_normal(rng, shape, dtype), _normal(rng, shape[-1:], dtype)), {}
@@ -136,13 +141,14 @@ def rms_norm(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
     yield (np.zeros_like(_normal(rng, (3, 7), dtype)), _normal(rng, (7,), dtype)), {}
     for exponent in _exponents(dtype):
         yield (np.ldexp(_normal(rng, (3, 7), dtype), exponent),), {}
-    yield (_normal(rng, _LARGE, dtype), _normal(rng, _LARGE[-1:], dtype)), {}
+    yield (_spoilt(rng, (5, 17), dtype), _normal(rng, (17,), dtype)), {}
+    yield (_spoilt(rng, _LARGE, dtype), _normal(rng, _LARGE[-1:], dtype)), {}
 
 
 def layer_norm(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
     """Yield every shape with and without weight and bias, then each alone, and what `rms_norm` is given.
 
-    And rows of equal elements, and rows far from zero for their deviation.
+    And rows of equal elements, whose sums and means are rounded, and rows far from zero for their deviation.
     """
     for shape in _ROWS:
         yield (_normal(rng, shape, dtype),), {}
@@ -157,9 +163,13 @@ def layer_norm(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
         yield (_laid_out(rng, layout, dtype), _normal(rng, (10,), dtype)[::2]), {"bias": _normal(rng, (5,), dtype)}
     for value in (0, 3):
         yield (np.full_like(x, value), vector, vector), {}
+    equal = np.repeat(np.ldexp(_normal(rng, (5, 1), dtype), 10), 101, -1)
+    equal[0] = 1000
+    yield (equal, _normal(rng, (101,), dtype), _normal(rng, (101,), dtype)), {}
     for exponent in _exponents(dtype):
         yield (np.ldexp(_normal(rng, (3, 7), dtype), exponent),), {}
     yield (_far(rng, (3, 7), dtype), vector), {}
+    yield (_spoilt(rng, (5, 17), dtype), *(_normal(rng, (17,), dtype) for _ in range(2))), {}
 
 
 def group_norm(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
@@ -178,20 +188,23 @@ def group_norm(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
         yield (x, 3, vector, vector), {"eps": eps}
     for layout in _LAYOUTS:
         yield (_laid_out(rng, layout, dtype), 3, _normal(rng, (12,), dtype)[::2]), {"bias": vector}
-    # Where a deviation is 0, eps alone divides, and multiplies what rounding x has left: not by much here.
     for value in (0, 3):
-        yield (np.full_like(x, value), 3, vector, vector), {"eps": 0.5}
-    yield (x[:1, :1, 0, 0], 1), {"eps": 0.5}
+        yield (np.full_like(x, value), 3, vector, vector), {}
+    equal = np.repeat(np.ldexp(_normal(rng, (5, 3, 1), dtype), 10), 2 * 101, -1).reshape(5, 6, 101)
+    equal[:, :2] = 1000
+    yield (equal, 3, vector, vector), {}
+    yield (x[:1, :1, 0, 0], 1), {}
     for exponent in _exponents(dtype):
         yield (np.ldexp(x, exponent), 2), {}
     yield (_far(rng, (2, 6, 4, 5), dtype), 3, vector), {}
     yield (np.moveaxis(_far(rng, (2, 4, 5, 6), dtype), -1, 1), 3, vector), {}
+    yield (_spoilt(rng, (10, 34), dtype).reshape(5, 4, 17), 2, *(_normal(rng, (4,), dtype) for _ in range(2))), {}
 
 
 def modulate(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
     """Yield every shape with a shift and a scale for each element and for each column, then other ways to broadcast.
 
-    And layouts, and a scale or shift that leaves nothing or all of x.
+    And layouts, a scale or shift that leaves nothing or all of x, and what is not finite.
     """
     for shape in _ROWS:
         x = _normal(rng, shape, dtype)
@@ -201,6 +214,7 @@ def modulate(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
     one = _normal(rng, (1,), dtype)
     for shape in ((2, 1, 5), (2, 1, 1), (1, 3, 1)):
         yield (x, _normal(rng, shape, dtype), _normal(rng, shape, dtype)), {}
+    yield (_normal(rng, (3, 131, 33), dtype), *(_normal(rng, (3, 1, 33), dtype) for _ in range(2))), {}
     yield (x, column, one.reshape(())), {}
     yield (one.reshape(()), one.reshape(()), one.reshape(())), {}
     for layout in _LAYOUTS:
@@ -210,11 +224,15 @@ def modulate(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
         yield (x, column, np.full_like(column, value)), {}
     yield (x, np.zeros_like(column), np.zeros_like(column)), {}
     yield (x, x, x), {}  # one array as all arguments
-    yield (_normal(rng, _LARGE, dtype), *(_normal(rng, _LARGE[-1:], dtype) for _ in range(2))), {}
+    yield tuple(_spoilt(rng, (5, 17), dtype, first=column) for column in (0, 1, 2)), {}
+    yield (_spoilt(rng, _LARGE, dtype), *(_normal(rng, _LARGE[-1:], dtype) for _ in range(2))), {}
 
 
 def silu_and_mul(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
-    """Yield every shape, at once and eight times as far from zero, then layouts and gates that are open or shut."""
+    """Yield every shape, at once and eight times as far from zero, then layouts and gates that are open or shut.
+
+    And gates and values that are not finite.
+    """
     for shape in _ROWS:
         doubled = (*shape[:-1], 2 * shape[-1])
         yield (_normal(rng, doubled, dtype),), {}
@@ -225,13 +243,16 @@ def silu_and_mul(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
     yield (np.zeros_like(x),), {}
     for gate in (2**15, -(2**15)):
         yield (np.concatenate((np.full_like(x, gate), np.full_like(x, 1.5)), -1),), {}
-    yield (_normal(rng, _LARGE, dtype),), {}
+    for first in (0, 17):
+        yield (_spoilt(rng, (5, 34), dtype, first=first),), {}
+    yield (_spoilt(rng, _LARGE_HALVES, dtype),), {}
 
 
 def gelu(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
-    """Yield both forms for every shape, then for layouts, zeros, and elements far on either side."""
+    """Yield both forms for every shape, then for layouts, zeros, elements far on either side, what is not finite."""
     x = _normal(rng, (3, 7), dtype)
     hard = np.zeros_like(x), np.ldexp(x, 2), np.full_like(x, 2**15), np.full_like(x, -(2**15))
+    hard = *hard, _spoilt(rng, (5, 17), dtype)
     for approximate in ("none", "tanh"):
         for shape in _ROWS:
             yield (_normal(rng, shape, dtype),), {"approximate": approximate}
@@ -244,7 +265,7 @@ def gelu(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
 
 
 def rotary_embedding(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
-    """Yield both kinds of pairs for every shape, then for layouts, no turn and a quarter turn.
+    """Yield both kinds of pairs for every shape, then for layouts, no turn, a quarter turn, and what is not finite.
 
     The angles' cosines and sines are any numbers: an implementation has no use for a unit circle.
     """
@@ -258,9 +279,12 @@ def rotary_embedding(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
         x, ones = _normal(rng, (2, 3, 8), dtype), np.ones_like(_normal(rng, (3, 4), dtype))
         for cos, sin in ((ones, 0 * ones), (0 * ones, ones)):
             yield (x, cos, sin), {"interleaved": interleaved}
+        spoilt = [_spoilt(rng, (5, size), dtype, first=first) for size, first in ((17, 0), (8, -1), (8, -2))]
+        yield tuple(spoilt), {"interleaved": interleaved}
+        yield (spoilt[0], *(_normal(rng, (5, 1), dtype) for _ in range(2))), {"interleaved": interleaved}
     yield (x, ones, ones), {}
-    angles = (_LARGE[0], _LARGE[1] // 2)
-    yield (_normal(rng, _LARGE, dtype), _normal(rng, angles, dtype), _normal(rng, angles, dtype)), {}
+    angles = (_LARGE_HALVES[0], _LARGE_HALVES[1] // 2)
+    yield (_spoilt(rng, _LARGE_HALVES, dtype), *(_normal(rng, angles, dtype) for _ in range(2))), {}
 
 
 def cfg_combine(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
@@ -306,6 +330,18 @@ def cfg_flow_match_step(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
 def _exponents(dtype: str) -> tuple[int, int]:
     """Give powers of two to scale normal values with that keep their squares in float32's range."""
     return (12, -10) if dtype == "float16" else (50, -50)
+
+
+def _spoilt(rng: np.random.Generator, shape: tuple[int, int], dtype: str, *, first: int = 0) -> Array:
+    """Draw rows of which the second holds a NaN, the third an infinity and the fourth a negative one.
+
+    They lie in columns of their own, from `first` + 3 on in steps of two. Draw more than 64 elements: of so many no
+    gradients are compared, and a derivative is nothing here.
+    """
+    rows = _normal(rng, shape, dtype)
+    for row, value in enumerate((np.nan, np.inf, -np.inf), 1):
+        rows[row, first + 2 * row + 1] = value
+    return rows
 
 
 def _far(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
