@@ -146,6 +146,30 @@ def test_elements_that_are_passed_through_keep_every_bit(call: Call) -> None:
     assert turned[:, 2:].tobytes() == x[:, 2:].tobytes()
 
 
+@pytest.mark.parametrize("value", [0.1, 3.3, 1000.0, 65504.0])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 6), (2, 6, 3), (1, 4, 9), (2, 6, 8, 8), (1, 8, 33, 65)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_equal_elements_give_bias(call: Call, shape: tuple[int, ...], value: float, dtype: str) -> None:
+    x = np.full(shape, value, dtype)
+    weight, bias = (normal(shape[1], seed=seed, dtype=dtype) for seed in range(2))
+    expected = np.broadcast_to(bias.reshape(-1, *[1] * (len(shape) - 2)), shape)
+    for groups in {1, shape[1]} if shape[1] != 6 else {1, 3}:
+        assert_array_equal(call("group_norm", x, groups, weight, bias), expected)
+        assert np.isnan(call("group_norm", x, groups, weight, bias, eps=0.0)).all()
+    weight, bias = (normal(shape[-1], seed=seed, dtype=dtype) for seed in range(2))
+    assert_array_equal(call("layer_norm", x, weight, bias), np.broadcast_to(bias, shape))
+    assert np.isnan(call("layer_norm", x, weight, bias, eps=0.0)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_groups_far_from_zero_keep_their_deviation(call: Call, dtype: str) -> None:
+    steps = np.arange(2 * 6 * 35).reshape(2, 6, 35) % 11
+    x = (2.0**13 + steps / 2.0**6).astype(dtype)
+    expected = call("group_norm", steps.astype("float64"), 3, eps=0.0)
+    made = call("group_norm", x, 3, np.full(6, 2, dtype), np.full(6, 0.5, dtype), eps=0.0)
+    assert_allclose(made, 2 * expected + 0.5, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("op", ["rms_norm", "layer_norm"])
 def test_without_eps_a_row_without_deviation_is_not_a_number(call: Call, op: str) -> None:
     assert np.isnan(call(op, np.zeros((2, 3)), eps=0.0)).all()

@@ -249,6 +249,30 @@ def test_elementwise_results_are_those_of_eager_torch(name: str, dtype: str) -> 
     assert torch.equal(run(path, *args, **kwargs), formula(*args, **kwargs))
 
 
+@pytest.mark.parametrize("width", [1, 3, 100, 257, 8192, 9000])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_equal_elements_give_bias(dtype: str, width: int) -> None:
+    x = torch.tensor([[0.1], [3.3], [1000.1], [65000.0]]).to(getattr(torch, dtype)).expand(4, width)
+    weight, bias = draw(width, dtype=dtype), draw(width, dtype=dtype, seed=1)
+    assert torch.equal(run("norm:layer_norm", x, weight, bias), bias.expand(4, width))
+    assert run("norm:layer_norm", x, weight, bias, eps=0.0).isnan().all()
+
+
+@pytest.mark.parametrize("width", [7, 9000])
+@pytest.mark.parametrize("column", [0, 5])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_not_finite_stays_in_its_row(value: float, column: int, width: int) -> None:
+    x = draw(4, width, dtype="float32")
+    spoilt = x.clone()
+    spoilt[1, column] = value
+    for path in ("norm:layer_norm", "norm:rms_norm"):
+        result = run(path, spoilt)
+        assert torch.equal(result[[0, 2, 3]], run(path, x)[[0, 2, 3]])
+        leaves_nothing = path == "norm:layer_norm" or value != value
+        assert result[1].isnan().sum() == (width if leaves_nothing else 1)
+        assert result[1, column].isnan()
+
+
 def test_half_types_are_computed_in_float32() -> None:
     large = torch.full((2, 8), 300.0, dtype=torch.float16)  # whose square is beyond float16
     assert run("norm:rms_norm", large).tolist() == [[1.0] * 8] * 2

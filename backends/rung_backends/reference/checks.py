@@ -6,6 +6,7 @@ Owns the checks that several ops share. Must not compute, change or convert an a
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ __all__ = [
     "check_broadcast",
     "check_finite",
     "check_floats",
+    "check_integer",
     "check_lengths",
     "check_not_negative",
     "check_number",
@@ -93,6 +95,14 @@ def check_number(name: str, value: float) -> float:
         raise ValueError(f"{name} must be within float64's range, got an integer beyond it") from None
     except TypeError:
         raise TypeError(f"{name} must be a number, got {type(value).__name__}") from None
+
+
+def check_integer(name: str, value: int) -> int:
+    """Give the integer as Python's own; raise TypeError for what is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
 
 
 def check_finite(name: str, value: float, *, within: tuple[float, float] = (-math.inf, math.inf)) -> float:

@@ -17,8 +17,6 @@ What the three norms share:
 
 from __future__ import annotations
 
-import operator
-
 import numpy as np
 
 from rung_backends.reference.checks import (
@@ -26,6 +24,7 @@ from rung_backends.reference.checks import (
     check_axes,
     check_broadcast,
     check_floats,
+    check_integer,
     check_lengths,
     check_not_negative,
     given,
@@ -120,7 +119,7 @@ def group_norm(
     """
     vectors = given(weight=weight, bias=bias)
     check_floats(x=x, **vectors)
-    groups = operator.index(groups)
+    groups = check_integer("groups", groups)
     if x.ndim < 2:
         raise ValueError(f"x must have the axes (N, C, ...), got shape {x.shape}")
     channels = x.shape[1]

@@ -7,6 +7,7 @@ value, change or convert a tensor.
 from __future__ import annotations
 
 import math
+import operator
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ __all__ = [
     "check_broadcast",
     "check_finite",
     "check_floats",
+    "check_integer",
     "check_lengths",
     "check_not_negative",
     "check_number",
@@ -92,6 +94,14 @@ def check_number(name: str, value: float) -> float:
         raise ValueError(f"{name} must be within float64's range, got an integer beyond it") from None
     except TypeError:
         raise TypeError(f"{name} must be a number, got {type(value).__name__}") from None
+
+
+def check_integer(name: str, value: int) -> int:
+    """Give the integer as Python's own; raise TypeError for what is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
 
 
 def check_finite(name: str, value: float, *, within: tuple[float, float] = (-math.inf, math.inf)) -> float:

@@ -7,8 +7,6 @@ result from differentiable, out-of-place operations and reads no tensor's value.
 
 from __future__ import annotations
 
-import operator
-
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -17,6 +15,7 @@ from rung_backends.torch.checks import (
     check_axes,
     check_broadcast,
     check_floats,
+    check_integer,
     check_lengths,
     check_not_negative,
     given,
@@ -64,7 +63,7 @@ def group_norm(
     """
     vectors = given(weight=weight, bias=bias)
     wide = check_floats(x=x, **vectors)
-    groups = operator.index(groups)
+    groups = check_integer("groups", groups)
     if x.ndim < 2:
         raise ValueError(f"x must have the axes (N, C, ...), got shape {tuple(x.shape)}")
     channels = x.shape[1]

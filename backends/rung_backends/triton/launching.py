@@ -11,9 +11,9 @@ that elementwise results are those of eager torch.
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -211,9 +211,12 @@ def elementwise(kernel: Any, out: Tensor, *arrays: Tensor, numbers: tuple[float,
 
 
 def _current(device: torch.device) -> AbstractContextManager[Any]:
-    """Make a device the current one, where there may be several: that is where Triton launches."""
+    """Make a device the current one, where there may be several: that is where Triton launches.
+
+    The interpreter computes with numpy, which would warn of infinities and NaN, answers like any other.
+    """
     if device.type == "cpu":
-        return nullcontext()
+        return np.errstate(all="ignore")
     current: AbstractContextManager[Any] = getattr(torch, device.type).device(device)
     return current
 
