@@ -233,7 +233,7 @@ def test_a_kernel_that_leaves_something_of_equal_elements_is_found_wrong(
         rows = in_rows(given, given["x"])
         mean = rows.mean(-1, keepdims=True)
         rate = 1 / np.sqrt(np.square(rows - mean).mean(-1, keepdims=True) + result.dtype.type(given["eps"]))
-        normed = rows * rate - mean * rate if folded else (rows - mean) * rate
+        normed: NDArray[Any] = rows * rate - mean * rate if folded else (rows - mean) * rate
         normed = normed.reshape(result.shape)
         trailing = [1] * (result.ndim - 2 if "groups" in given else 0)
         for name, apply in (("weight", np.multiply), ("bias", np.add)):

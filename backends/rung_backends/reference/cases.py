@@ -251,8 +251,8 @@ def silu_and_mul(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
 def gelu(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
     """Yield both forms for every shape, then for layouts, zeros, elements far on either side, what is not finite."""
     x = _normal(rng, (3, 7), dtype)
-    hard = np.zeros_like(x), np.ldexp(x, 2), np.full_like(x, 2**15), np.full_like(x, -(2**15))
-    hard = *hard, _spoilt(rng, (5, 17), dtype)
+    hard = [np.zeros_like(x), np.ldexp(x, 2), np.full_like(x, 2**15), np.full_like(x, -(2**15))]
+    hard.append(_spoilt(rng, (5, 17), dtype))
     for approximate in ("none", "tanh"):
         for shape in _ROWS:
             yield (_normal(rng, shape, dtype),), {"approximate": approximate}
