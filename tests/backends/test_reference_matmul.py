@@ -40,8 +40,11 @@ def test_cases_hold_float8_values_and_agree_with_exact_sums(kind: str) -> None:
             if name != "out_dtype":
                 assert array.dtype == np.float32
                 form = {"a": kind, "b": kind, "bias": "bfloat16"}.get(name)
-                assert form is None or np.array_equal(rounded(array, form), array)
+                seen = array[np.isfinite(array)]  # float8 saturates
+                assert form is None or np.array_equal(rounded(seen, form), seen)
         a, b, scale_a, scale_b = (array.astype(np.float64) for array in args)
+        if not all(np.isfinite(array).all() for array in args):
+            continue
         left, right = a * scale_a, b * scale_b
         exact = np.array([[math.fsum(x * y) for y in right.T] for x in left]).reshape(a.shape[0], b.shape[1])
         exact = exact + kwargs.get("bias", 0.0)
