@@ -66,7 +66,7 @@ def test_rescaling_with_numpys_deviation() -> None:
         out = uncond + scale * (cond - uncond)
         if phi and scale != 1.0 and cond.ndim > 1 and cond.size:
             found = deviations(out)
-            found, wanted = np.where(found > 0, found, 1.0), np.where(found > 0, deviations(cond), 1.0)
+            found, wanted = np.where(found == 0, 1.0, found), np.where(found == 0, 1.0, deviations(cond))
             out = phi * out * wanted / found + (1 - phi) * out
         assert_allclose(cfg_combine(cond, uncond, scale, **kwargs), out, rtol=1e-14, atol=1e-14)
 
