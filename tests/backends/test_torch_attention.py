@@ -162,6 +162,23 @@ def test_infinities_and_nan_go_where_the_reference_says() -> None:
         assert not attention(*arrays).any()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("keys", [1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 129, 513])
+def test_nan_is_found_among_few_keys_and_many(keys: int, causal: bool, dtype: str) -> None:
+    for queries in {1, min(4, keys), keys}:
+        for spoilt in (0, 1):
+            # What is hidden from a query is to be finite.
+            for place in (0, slice(None)) if causal and spoilt else (0, -1, slice(None)):
+                arrays = qkv(queries, keys, dtype=dtype)
+                arrays[spoilt][0, :, place] = math.nan
+                for mask in (None, torch.ones(queries, keys, dtype=torch.bool), torch.zeros(queries, keys)):
+                    got = attention(*arrays, mask=mask, causal=causal)
+                    expected = reference(*(t.double().numpy() for t in arrays), causal=causal)
+                    assert np.isnan(expected).any()
+                    assert torch.equal(got.isnan(), torch.from_numpy(np.isnan(expected)))
+
+
 @pytest.mark.parametrize("more", [0, 3], ids=["fused", "composed"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_hidden_rows_are_zero_whatever_they_hold(dtype: str, more: int) -> None:

@@ -121,6 +121,25 @@ def test_results_beyond_the_range_are_infinite(form: Callable[..., Any]) -> None
     assert torch.equal(got.isnan().all(1), torch.arange(16) == 0)
 
 
+@pytest.mark.parametrize("many", [False, True], ids=["one", "many"])
+@pytest.mark.parametrize("side", ["scale_a", "scale_b"])
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        *(pytest.param(scaled_mm, value, id=f"widened-{value}") for value in (math.inf, -math.inf, math.nan, 0.0)),
+        # What an infinite one gives is the library's.
+        *(pytest.param(scaled_mm_fp8, value, id=f"float8-{value}", marks=has_fp8) for value in (math.nan, 0.0)),
+    ],
+)
+def test_scales_come_after_the_product(form: Callable[..., Any], value: float, side: str, many: bool) -> None:
+    a, b, scale_a, scale_b = arguments(16, 32, 48, many=many)
+    a[1] = torch.zeros(32).to(a.dtype)
+    scale = {"scale_a": scale_a, "scale_b": scale_b}[side]
+    scale.view(-1)[0] = value
+    got = check(form, a, b, scale_a, scale_b)
+    assert not math.isnan(value) or got.isnan().any()
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_layouts_do_not_matter(form: Callable[..., Any]) -> None:
     a, b, scale_a, scale_b = arguments(16, 32, 16)

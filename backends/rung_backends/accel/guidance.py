@@ -25,10 +25,11 @@ def cfg_combine(cond: Array, uncond: Array, guidance_scale: float, *, rescale: f
     """
     wide = check_floats(cond=cond, uncond=uncond)
     check_alike(cond=cond, uncond=uncond)
-    guidance_scale = check_finite("guidance_scale", guidance_scale)
+    most = float(np.finfo(wide).max)
+    guidance_scale = check_finite("guidance_scale", guidance_scale, within=(-most, most))
     rescale = check_finite("rescale", rescale, within=(0.0, 1.0))
     guided = _guided(cond, uncond, guidance_scale, wide)
-    if rescale and guided.size:
+    if rescale and guidance_scale != 1.0 and guided.size:
         samples = guided.reshape(len(guided), -1)  # a view
         wanted, found = (_deviation(rows) for rows in (widened(cond, wide).reshape(samples.shape), samples))
         flat = found == 0.0
@@ -47,7 +48,9 @@ def cfg_flow_match_step(
     """
     wide = check_floats(sample=sample, cond=cond, uncond=uncond)
     check_alike(sample=sample, cond=cond, uncond=uncond)
-    result = _guided(cond, uncond, check_finite("guidance_scale", guidance_scale), wide)
+    most = float(np.finfo(wide).max)
+    guidance_scale = check_finite("guidance_scale", guidance_scale, within=(-most, most))
+    result = _guided(cond, uncond, guidance_scale, wide)
     result *= -descent(sigma, sigma_next)
     result += sample
     return result.astype(sample.dtype, copy=False)

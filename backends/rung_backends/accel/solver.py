@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rung_backends.accel.checks import Array, check_alike, check_floats, descent, given
+from rung_backends.accel.checks import Array, check_alike, check_floats, check_number, descent, given
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -205,8 +205,8 @@ def _plan(
     others = given(noise=noise, prev_sample=prev_sample)
     check_floats(sample=sample, velocity=velocity, **others)
     check_alike(sample=sample, velocity=velocity, **others)
-    sigma, noise_scale = float(sigma), float(noise_scale)
     down = descent(sigma, sigma_next)
+    sigma, noise_scale = float(sigma), check_number("noise_scale", noise_scale)
     if not (math.isfinite(noise_scale) and noise_scale >= 0.0):
         raise ValueError(f"noise_scale must be finite and not negative, got {noise_scale}")
 

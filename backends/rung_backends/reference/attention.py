@@ -46,8 +46,9 @@ def attention(
     * **A score of +inf** makes its row NaN, for softmax takes exp(inf - inf) there. So does a score of NaN.
     * **What a mask hides** has score -inf and weight 0, whatever its key; an additive -inf is added to the score,
       and NaN or +inf stays NaN. The weight 0 multiplies the hidden value: an infinity or NaN there makes NaN.
-      Kernels that skip what is hidden never meet it, so answers are the contract only if hidden keys and values
-      are finite.
+      Kernels that skip what is hidden never meet it, and those that add -inf to hide it make NaN of +inf, so answers
+      are the contract only if hidden keys and values are finite, and for a row whose visible scores are all -inf only
+      if its hidden ones are finite or -inf too.
 
     Args:
         q: (B, Hq, Sq, D), float16, float32 or float64; D at least 1.

@@ -52,6 +52,9 @@ _SHAPES = ((1, 1), (1,), (5,), (3, 7), (2, 4, 6, 5), (0, 3), (2, 0, 3))
 _LARGE = (257, 1027)
 _LARGE_HALVES = (257, 1026)  # for what splits the last axis
 
+# Primes: what walks in blocks, of whatever size and along whichever axis, has an incomplete one at the end.
+_RAGGED = (131, 137)
+
 # Same shape, other strides.
 _LAYOUTS = ("transposed", "strided", "broadcast")
 
@@ -90,20 +93,21 @@ _TURNED = (
 
 
 def flow_match_step(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
-    """Yield every shape at every place on the schedule, then every layout."""
+    """Yield every shape at every place on the schedule, then every layout, what is large, and what is not finite."""
     for shape in _SHAPES:
         for step in _STEPS:
             yield (_normal(rng, shape, dtype), _normal(rng, shape, dtype), *step), {}
     for layout in _LAYOUTS:
         yield (_laid_out(rng, layout, dtype), _laid_out(rng, layout, dtype), *_STEPS[2]), {}
-    large = _normal(rng, (64, 257), dtype)
+    large = _normal(rng, _RAGGED, dtype)
     yield (large, _normal(rng, large.shape, dtype), *_STEPS[2]), {}
     yield (large, large, *_STEPS[2]), {}  # one array as both arguments
-    yield (_normal(rng, _LARGE, dtype), _normal(rng, _LARGE, dtype), *_STEPS[2]), {}
+    yield (_spoilt(rng, (5, 17), dtype), _spoilt(rng, (5, 17), dtype, first=1), *_STEPS[2]), {}
+    yield (_spoilt(rng, _LARGE, dtype), _spoilt(rng, _LARGE, dtype, first=1), *_STEPS[2]), {}
 
 
 def flow_sde_step(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
-    """Yield every shape at every place on the schedule, then noise scales and layouts.
+    """Yield every shape at every place on the schedule, then noise scales, layouts, what is large or not finite.
 
     Each once with the noise to draw with and once with a sample to judge. No case leaves noise to the kernel
     unless there is none to draw, so every answer is determined.
@@ -124,6 +128,13 @@ def flow_sde_step(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
         args = (_laid_out(rng, layout, dtype), _laid_out(rng, layout, dtype), *_STEPS[2])
         yield args, {"noise": _laid_out(rng, layout, dtype)}
         yield args, {"prev_sample": _laid_out(rng, layout, dtype)}
+    args = (_normal(rng, _RAGGED, dtype), _normal(rng, _RAGGED, dtype), *_STEPS[2])
+    yield args, {"noise": _normal(rng, _RAGGED, dtype)}
+    yield args, {"prev_sample": _normal(rng, _RAGGED, dtype)}
+    args = (_spoilt(rng, (5, 17), dtype), _spoilt(rng, (5, 17), dtype, first=1), *_STEPS[2])
+    yield args, {"noise": _spoilt(rng, (5, 17), dtype, first=2)}
+    yield args, {"prev_sample": _normal(rng, (5, 17), dtype)}
+    yield (*(_normal(rng, (5, 17), dtype) for _ in range(2)), *_STEPS[2]), {"prev_sample": _spoilt(rng, (5, 17), dtype)}
 
 
 def rms_norm(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
@@ -288,7 +299,10 @@ def rotary_embedding(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
 
 
 def cfg_combine(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
-    """Yield every shape with and without rescaling, then scales, layouts, and samples whose elements are equal."""
+    """Yield every shape with and without rescaling, then scales, layouts, samples whose elements are equal.
+
+    And a cond of equal elements at a scale of 1, where rounding leaves out a deviation, and what is not finite.
+    """
     for shape in _SHAPES:
         for rescale in (0.0, 0.7):
             yield (_normal(rng, shape, dtype), _normal(rng, shape, dtype), 7.5), {"rescale": rescale}
@@ -298,7 +312,7 @@ def cfg_combine(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
         yield (cond, uncond, scale), {"rescale": 1.0}
     for layout in _LAYOUTS:
         yield (_laid_out(rng, layout, dtype), _laid_out(rng, layout, dtype), 4.0), {"rescale": 0.7}
-    large = _normal(rng, (64, 257), dtype)
+    large = _normal(rng, _RAGGED, dtype)
     yield (large, _normal(rng, large.shape, dtype), 7.5), {"rescale": 0.7}
     yield (large, large, 7.5), {"rescale": 0.7}  # one array as both arguments
     for mine, theirs in ((3, 1), (1, 1), (0, 0)):
@@ -306,11 +320,14 @@ def cfg_combine(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
     yield (cond, np.full_like(cond, 3), 0.0), {"rescale": 0.5}
     for exponent in _exponents(dtype):  # beside 0, for nothing may cancel at a size that no tolerance knows
         yield (np.ldexp(cond, exponent), np.zeros_like(uncond), 2.0), {"rescale": 0.7}
-    yield (_normal(rng, _LARGE, dtype), _normal(rng, _LARGE, dtype), 7.5), {}
+    yield (np.full_like(cond, _normal(rng, (1,), dtype)), uncond, 1.0), {"rescale": 1.0}
+    for rescale in (0.0, 0.7):
+        yield (_spoilt(rng, (5, 17), dtype), _spoilt(rng, (5, 17), dtype, first=1), 7.5), {"rescale": rescale}
+    yield (_spoilt(rng, _LARGE, dtype), _spoilt(rng, _LARGE, dtype, first=1), 7.5), {}
 
 
 def cfg_flow_match_step(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
-    """Yield every shape at some places on the schedule, then every place, scales and layouts."""
+    """Yield every shape at some places on the schedule, then every place, scales, layouts, and what is not finite."""
     for shape in _SHAPES:
         for step in _STEPS[::3]:
             yield (*(_normal(rng, shape, dtype) for _ in range(3)), 7.5, *step), {}
@@ -321,10 +338,11 @@ def cfg_flow_match_step(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
         yield (*three, scale, *_STEPS[2]), {}
     for layout in _LAYOUTS:
         yield (*(_laid_out(rng, layout, dtype) for _ in range(3)), 4.0, *_STEPS[2]), {}
-    large = _normal(rng, (64, 257), dtype)
+    large = _normal(rng, _RAGGED, dtype)
     yield (large, _normal(rng, large.shape, dtype), _normal(rng, large.shape, dtype), 7.5, *_STEPS[2]), {}
     yield (large, large, large, 7.5, *_STEPS[2]), {}  # one array as all arguments
-    yield (_normal(rng, _LARGE, dtype), _normal(rng, _LARGE, dtype), _normal(rng, _LARGE, dtype), 7.5, *_STEPS[2]), {}
+    for shape in ((5, 17), _LARGE):
+        yield (*(_spoilt(rng, shape, dtype, first=first) for first in range(3)), 7.5, *_STEPS[2]), {}
 
 
 def _exponents(dtype: str) -> tuple[int, int]:
@@ -350,7 +368,8 @@ def _far(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
 
 
 # (batch, query heads, key heads, queries, keys, D, Dv): one element, odd sizes, one query, fewer queries than keys and
-# more, no key, no query, no batch, grouped heads, values narrower and wider than keys, more than one block of a kernel.
+# more, no key, no query, no batch, grouped heads, values narrower and wider than keys, and more than one block of a
+# kernel with an incomplete one at the end: of queries, keys and heads, and of elements.
 _ATTENTION_SHAPES = (
     (1, 1, 1, 1, 1, 1, 1),
     (2, 3, 3, 5, 5, 7, 7),
@@ -362,7 +381,8 @@ _ATTENTION_SHAPES = (
     (2, 4, 2, 3, 5, 8, 8),
     (2, 4, 1, 5, 5, 8, 8),
     (1, 4, 2, 6, 4, 4, 9),
-    (1, 2, 2, 64, 129, 16, 16),
+    (1, 3, 3, 131, 137, 16, 16),
+    (1, 1, 1, 3, 5, 131, 131),
 )
 _ATTENTION_EMPTY = ((1, 2, 2, 0, 3, 4, 4), (2, 0, 0, 3, 4, 4, 4), (1, 2, 2, 3, 4, 4, 0))
 
@@ -371,9 +391,10 @@ _MASK_SHAPES = ((2, 4, 5, 7), (2, 1, 1, 7), (4, 5, 1), (5, 7), (7,), ())
 
 
 def attention(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
-    """Yield every shape with `causal` and without, masks of each kind and rank, scales, layouts.
+    """Yield every shape with `causal` and without, masks of each kind and rank, scales, layouts, what is not finite.
 
-    What masks hide is finite, so every answer is determined.
+    What masks hide is finite, so every answer is determined. A score is infinite in float32 and float64 alone, for
+    fused kernels may lose it in halves.
     """
     for shape in _ATTENTION_SHAPES:
         for causal in (False, True):
@@ -399,14 +420,46 @@ def attention(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
     q, k, v = (_normal(rng, (2, 5, heads, 8), dtype).transpose(0, 2, 1, 3) for heads in (4, 2, 2))
     yield (q, k, v), {"causal": True}
     yield (q, *(np.broadcast_to(t[:1, :1], t.shape) for t in (k, v))), {}
+    # NaN in a query, a key and a value, and an infinite value, each in a head of its own; few keys, some, many.
+    for keys in (3, 17, 137):
+        q, k, v = _qkv(rng, (3, 3, 3, 5, keys, 8, 8), dtype)
+        q[0, 0, 3, 5] = k[0, 1, 0, 2] = v[0, 2, 0, 4] = np.nan
+        v[1, 0, 0, 6] = np.inf
+        for causal in (False, True) if keys == 17 else (False,):
+            yield (q, k, v), {"causal": causal}
+    q, k, v = _qkv(rng, grouped, dtype)
+    mask = _normal(rng, (5, 7), dtype)
+    mask[1, 2], mask[2, 3] = np.nan, -np.inf
+    yield (q, k, v), {"mask": mask}
+    if dtype in ("float32", "float64"):
+        mask = mask.copy()
+        mask[3, 1] = np.inf
+        yield (q, k, v), {"mask": mask}
+        q, k = abs(q), -abs(k)  # where the query is infinite, all scores are -inf
+        q[0, 0, 2] = np.inf
+        yield (q, k, v), {}
 
 
-# (M, K, N): one element, odd sizes, none of each, multiples of 16 as float8 hardware asks for, a long sum.
-_MATRIX_SHAPES = ((1, 1, 1), (3, 5, 7), (0, 16, 16), (3, 0, 5), (4, 16, 0), (16, 32, 16), (7, 64, 48), (2, 1040, 32))
+# (M, K, N): one element, odd sizes, none of each, multiples of 16 as float8 hardware asks for, a long sum, and large
+# ones that are no multiples of blocks, also as far as that hardware allows.
+_MATRIX_SHAPES = (
+    (1, 1, 1),
+    (3, 5, 7),
+    (0, 16, 16),
+    (3, 0, 5),
+    (4, 16, 0),
+    (16, 32, 16),
+    (7, 64, 48),
+    (2, 1040, 32),
+    (131, 137, 139),
+    (131, 144, 272),
+)
 
 
 def scaled_mm(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
     """Yield every shape with one scale and with many, then biases, dtypes of the result, mixed scales, layouts.
+
+    And what is not finite: NaN in matrices and scales, infinities in `bias` and in matrices that can hold them.
 
     `dtype` is that of both matrices, "float8_e4m3fn" or "float8_e5m2". Scales are float32. Biases are float32 arrays
     whose values bfloat16 holds exactly.
@@ -427,6 +480,14 @@ def scaled_mm(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
     a, b, scale_a, scale_b = _scaled(rng, (48, 64, 48), dtype, False, False)
     yield (a, np.ascontiguousarray(b.T).T, scale_a.reshape(1), scale_b.reshape(1)), {}
     yield (np.ascontiguousarray(a.T).T, b, scale_a.reshape(1, 1), scale_b.reshape(1, 1)), {}
+    for out_dtype in ("bfloat16", "float32"):
+        spoilt = left, right, rows, columns = _scaled(rng, shape, dtype, True, True)
+        bias = _normal(rng, (48,), "bfloat16")
+        left[1, 5] = right[6, 3] = rows[4] = columns[0, 9] = np.nan
+        bias[2] = -np.inf
+        if dtype == "float8_e5m2":
+            left[2, 7] = np.inf
+        yield spoilt, {"bias": bias, "out_dtype": out_dtype}
     # The largest values there are: the result passes float16's range.
     yield (
         (np.full_like(a, a.max()), np.full_like(b, b.max()), *np.full((2, 1), 64.0, np.float32)),

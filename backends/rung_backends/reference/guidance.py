@@ -26,20 +26,32 @@ def cfg_combine(cond: Array, uncond: Array, guidance_scale: float, *, rescale: f
 
         phi * out * std(cond) / std(out) + (1 - phi) * out
 
-    A sample with std(out) = 0, whose elements are all equal, is left as it is.
+    Some places need more than the formula:
+
+    * **Where out is cond**, at a scale of 1, the quotient is 1 and rescaling changes nothing, whatever rounding made of
+      the two deviations: a cond of equal elements stays, and is not divided by what cond - uncond left of it.
+    * **A sample with std(out) = 0**, whose elements are all equal, is left as it is.
+    * **A sample whose deviation guidance cancels** to some roundings of its elements has a quotient of rounding, which
+      is another in every dtype and implementation.
+    * **A NaN or an infinity** reaches what its element does, and the whole sample if that is rescaled: NaN.
+
+    The answer holds for every finite sample. A kernel squares differences in the type it computes in, float32 for the
+    half types, and may lose samples to rescale whose squares leave that type's range: in float32, differences of about
+    1e18 and more, and of about 1e-23 and less.
 
     Args:
         cond: The prediction with the condition: float16, float32 or float64, any shape of at least one axis; the
             first is the batch.
         uncond: The prediction without it; cond's shape, any of those dtypes.
-        guidance_scale: Any finite number; above 1 the condition is exaggerated.
+        guidance_scale: Any finite number; above 1 the condition is exaggerated. A kernel may refuse one beyond the
+            range of the type it computes in.
         rescale: phi, in [0, 1].
 
     Returns:
         A new array of cond's shape and dtype.
 
     Raises:
-        TypeError: An array is no numpy array or has another dtype.
+        TypeError: An array is no numpy array or has another dtype, or a number is none.
         ValueError: Shapes differ, there is no batch axis, or a number is out of range.
 
     """
@@ -48,7 +60,7 @@ def cfg_combine(cond: Array, uncond: Array, guidance_scale: float, *, rescale: f
     guidance_scale = check_finite("guidance_scale", guidance_scale)
     rescale = check_finite("rescale", rescale, within=(0.0, 1.0))
     result = _guided(cond, uncond, guidance_scale)
-    if rescale and cond.size:
+    if rescale and guidance_scale != 1.0 and cond.size:
         found = _deviation_of_samples(result)
         flat = found == 0.0
         factor = np.where(flat, 1.0, _deviation_of_samples(cond) / np.where(flat, 1.0, found))
@@ -63,13 +75,14 @@ def cfg_flow_match_step(
     """Take the Euler step along a guided velocity, in one: nothing is rounded between the two.
 
     ``sample + (sigma_next - sigma) * (uncond + guidance_scale * (cond - uncond))``, which is `flow_match_step` of
-    the velocity that `cfg_combine` gives; sources there.
+    the velocity that `cfg_combine` gives; sources there. A NaN or an infinity reaches its own element alone, as the
+    formula has it: NaN where an infinity meets 0 or one of the other sign.
 
     Args:
         sample: float16, float32 or float64, any shape of at least one axis; the first is the batch.
         cond: The velocity with the condition; sample's shape, any of those dtypes.
         uncond: The velocity without it; as cond.
-        guidance_scale: Any finite number.
+        guidance_scale: As `cfg_combine` takes it.
         sigma: Noise level of `sample`, in [0, 1].
         sigma_next: Noise level after the step, in [0, sigma].
 
@@ -77,7 +90,7 @@ def cfg_flow_match_step(
         A new array of sample's shape and dtype.
 
     Raises:
-        TypeError: An array is no numpy array or has another dtype.
+        TypeError: An array is no numpy array or has another dtype, or a number is none.
         ValueError: Shapes differ, there is no batch axis, or a number is out of range.
 
     """

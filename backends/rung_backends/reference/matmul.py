@@ -28,12 +28,19 @@ def scaled_mm(
     bias: Array | None = None,
     out_dtype: str = "bfloat16",
 ) -> Array:
-    """Multiply two float8 matrices, each scaled back to what it stands for: ``(a * scale_a) @ (b * scale_b) + bias``.
+    """Multiply two float8 matrices and scale the product back: ``(a @ b) * scale_a * scale_b + bias``.
 
     A float8 matrix is stored divided by its scale so that its values fill the type's range, one scale for the
     whole matrix or one for each row of `a` and column of `b` (Micikevicius et al., "FP8 Formats for Deep
     Learning", 2022). numpy has no float8: the matrices come as float arrays that hold float8 values, which are
     used as they are.
+
+    The scales of rows and columns may as well be multiplied into the matrices, ``(a * scale_a) @ (b * scale_b)``, as
+    long as they are finite. They come after the product here because float8 hardware has them there, and a scale that
+    is not finite shows it: an infinite one gives an infinity of the product's sign, NaN where that is 0, and NaN gives
+    NaN. A NaN in `a` makes its row NaN, one in `b` its column; an infinity reaches as far, and is NaN where it meets 0
+    or an infinity of the other sign. A kernel that scales in float32 loses what leaves that type's range on the way,
+    the product times scale_a.
 
     Args:
         a: (M, K), float16, float32 or float64.
@@ -54,7 +61,7 @@ def scaled_mm(
 
     """
     _check(a, b, scale_a, scale_b, bias, out_dtype)
-    total = (wide(a) * wide(scale_a)) @ (wide(b) * wide(scale_b))
+    total = (wide(a) @ wide(b)) * wide(scale_a) * wide(scale_b)
     if bias is not None:
         total = total + wide(bias)
     if out_dtype == "bfloat16":

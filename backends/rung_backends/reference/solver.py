@@ -47,7 +47,7 @@ def flow_match_step(sample: Array, velocity: Array, sigma: float, sigma_next: fl
         A new array of sample's shape and dtype.
 
     Raises:
-        TypeError: An array is no numpy array or has another dtype.
+        TypeError: An array is no numpy array or has another dtype, or a number is none.
         ValueError: Shapes differ, there is no batch axis, or the sigmas are out of order.
 
     """
@@ -120,7 +120,7 @@ def flow_sde_step(
         in shape (batch, 1, ..., 1), which broadcasts against sample.
 
     Raises:
-        TypeError: An array is no numpy array or has another dtype.
+        TypeError: An array is no numpy array or has another dtype, or a number is none.
         ValueError: Shapes differ, there is no batch axis, the sigmas are out of order, noise_scale is not
             usable, or both `noise` and `prev_sample` are given.
 

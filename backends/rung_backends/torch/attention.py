@@ -21,6 +21,10 @@ __all__ = ["attention"]
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
+# How many float32 a vector register holds at most. With fewer keys the fused kernel of the CPU passes over NaN when it
+# looks for a row's largest score, and gives zeros for a row of nothing else; given a mask, it looks another way.
+_LANES = 16
+
 
 def attention(
     q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, causal: bool = False, scale: float | None = None
@@ -30,6 +34,9 @@ def attention(
     Source, shapes, masks, rows that see nothing, and errors: `rung_backends.reference.attention.attention`;
     bfloat16 is a dtype here too. Where dtypes differ, the widest decides what is computed in: a float32 mask beside
     halves costs the kernels for halves, a boolean one or one of q's dtype does not.
+
+    One place is left to torch: its fused kernels for halves on a CPU may give zeros, and not NaN, for a row with a
+    score of +inf. float32 and float64 have NaN there.
 
     Gradients reach `q`, `k`, `v` and a floating `mask`; rows that see nothing pass on zeros. The fused kernels
     that torch may choose, on a CPU too, have neither second derivatives nor forward-mode ones.
@@ -59,7 +66,7 @@ def attention(
     # alone sees all keys.
     square, ahead = False, None
     if causal and queries > 1:
-        if mask is None and queries == keys:
+        if mask is None and queries == keys >= _LANES:
             square = True
         else:
             ahead = torch.ones(queries, keys, dtype=torch.bool, device=q.device).triu(keys - queries + 1)
@@ -68,12 +75,15 @@ def attention(
         mask, hidden = _opened(mask, ahead, wide)
     elif ahead is not None:
         mask = ~ahead
+    few = mask is None and 0 < keys < _LANES
 
     if heads > kv_heads:
         if mask is None and not square:  # where all see the same keys, heads that share them are more rows of one
             q = q.reshape(batch, kv_heads, heads // kv_heads * queries, width)
         else:
             k, v = (t.unsqueeze(2).expand(-1, -1, heads // kv_heads, -1, -1).flatten(1, 2) for t in (k, v))
+    if few:
+        mask = torch.ones(1, keys, dtype=torch.bool, device=q.device)
     result = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=square, scale=scale)
     result = result.reshape(batch, heads, queries, v.shape[3])
     if hidden is not None:

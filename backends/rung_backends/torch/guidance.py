@@ -28,7 +28,7 @@ def cfg_combine(cond: Tensor, uncond: Tensor, guidance_scale: float, *, rescale:
     guidance_scale = _checked(guidance_scale, wide)
     rescale = check_finite("rescale", rescale, within=(0.0, 1.0))
     result = _guided(cond.to(wide), uncond.to(wide), guidance_scale)
-    if rescale and cond.numel():
+    if rescale and guidance_scale != 1.0 and cond.numel():
         found = _deviation_of_samples(result)
         flat = found == 0.0
         # Filled below as well as above the division, or its gradient would be 0 * inf.

@@ -28,7 +28,7 @@ _OUT_DTYPES = {
 def scaled_mm(
     a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, *, bias: Tensor | None = None, out_dtype: str = "bfloat16"
 ) -> Tensor:
-    """Multiply two float8 matrices, each scaled back to what it stands for: ``(a * scale_a) @ (b * scale_b) + bias``.
+    """Multiply two float8 matrices and scale the product back: ``(a @ b) * scale_a * scale_b + bias``.
 
     Widens the matrices, which any device can, and multiplies them as float32. Source, shapes and errors:
     `rung_backends.reference.matmul.scaled_mm`; here float8 and bfloat16 are dtypes too, and a bfloat16 result is one.
@@ -60,7 +60,8 @@ def scaled_mm_fp8(
     * K and N are multiples of 16, M is anything;
     * the scales are float32;
     * `b` is float8_e4m3fn and `a` float8_e4m3fn or float8_e5m2: the library multiplies no two e5m2 matrices, and
-      with a scale for each row takes e5m2 only as `a`.
+      with a scale for each row takes e5m2 only as `a`;
+    * what an infinite scale gives, an infinity or NaN, is the library's: some of its kernels scale the matrices first.
 
     The hardware reads `a` by rows and `b` by columns. Laid out otherwise, they are copied first; a weight stored as
     (N, K) and passed as ``weight.t()`` is not. A bias of the result's dtype, if that is a half, is added by the

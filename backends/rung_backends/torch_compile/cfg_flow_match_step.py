@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rung_backends.torch_compile.checks import check_finite, check_sigmas
 from rung_backends.torch_compile.fusing import COLS, ROWS, Fused, check, number, wide
 
 __all__ = ["cfg_flow_match_step"]
@@ -22,7 +23,8 @@ def cfg_flow_match_step(
         sample: float16, bfloat16, float32 or float64, any shape of at least one axis; the first is the batch.
         cond: The velocity predicted with the condition; sample's shape, any of those dtypes.
         uncond: The velocity predicted without; sample's shape, any of those dtypes.
-        guidance_scale: 1 is `cond`, 0 is `uncond`, and more than 1 goes beyond `cond`.
+        guidance_scale: 1 is `cond`, 0 is `uncond`, and more than 1 goes beyond `cond`; in the range of what is computed
+            in, float32 or float64.
         sigma: Noise level of `sample`, in [0, 1].
         sigma_next: Noise level after the step, in [0, sigma].
 
@@ -30,8 +32,9 @@ def cfg_flow_match_step(
         A new tensor of sample's shape and dtype.
 
     Raises:
-        TypeError: An array is no torch tensor or has another dtype.
-        ValueError: Shapes differ, there is no batch axis, or the sigmas are out of order.
+        TypeError: An array is no torch tensor or has another dtype, or a number is none.
+        ValueError: Shapes differ, there is no batch axis, guidance_scale is out of range, or the sigmas are out of
+            order.
 
     """
     check(sample=sample, cond=cond, uncond=uncond)
@@ -40,12 +43,9 @@ def cfg_flow_match_step(
             raise ValueError(f"{name} must have sample's shape {tuple(sample.shape)}, got {tuple(array.shape)}")
     if sample.ndim == 0:
         raise ValueError("sample needs a batch axis: its shape is (), use sample[None]")
-    sigma, sigma_next = float(sigma), float(sigma_next)
-    if not 0.0 <= sigma_next <= sigma <= 1.0:
-        raise ValueError(
-            f"a step goes down within [0, 1]: need 0 <= sigma_next <= sigma <= 1, "
-            f"got sigma={sigma}, sigma_next={sigma_next}"
-        )
+    most = torch.finfo(wide(sample, cond, uncond)).max
+    guidance_scale = check_finite("guidance_scale", guidance_scale, within=(-most, most))
+    sigma, sigma_next = check_sigmas(sigma, sigma_next)
     arrays = (array.reshape(-1) for array in (sample, cond, uncond))
     return _FUSED(*arrays, number(guidance_scale), number(sigma_next - sigma)).reshape(sample.shape)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rung_backends.torch_compile.checks import check_sigmas
 from rung_backends.torch_compile.fusing import COLS, ROWS, Fused, check, number, wide
 
 __all__ = ["flow_match_step"]
@@ -21,12 +22,7 @@ def flow_match_step(sample: Tensor, velocity: Tensor, sigma: float, sigma_next: 
         raise ValueError(f"velocity must have sample's shape {tuple(sample.shape)}, got {tuple(velocity.shape)}")
     if sample.ndim == 0:
         raise ValueError("sample needs a batch axis: its shape is (), use sample[None]")
-    sigma, sigma_next = float(sigma), float(sigma_next)
-    if not 0.0 <= sigma_next <= sigma <= 1.0:
-        raise ValueError(
-            f"a step goes down within [0, 1]: need 0 <= sigma_next <= sigma <= 1, "
-            f"got sigma={sigma}, sigma_next={sigma_next}"
-        )
+    sigma, sigma_next = check_sigmas(sigma, sigma_next)
     return _FUSED(sample.reshape(-1), velocity.reshape(-1), number(sigma_next - sigma)).reshape(sample.shape)
 
 

@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from rung_backends.triton.checks import check_finite
 from rung_backends.triton.launching import check, elementwise, launch, lay_out, place, put, scalar, tile, tile_for
 
 __all__ = ["cfg_combine"]
@@ -26,22 +27,23 @@ def cfg_combine(cond: Tensor, uncond: Tensor, guidance_scale: float, *, rescale:
 
     Source: Ho and Salimans, "Classifier-Free Diffusion Guidance", 2022. With ``rescale``, phi, the result is
     ``phi * out * std(cond) / std(out) + (1 - phi) * out``, the standard deviations over all axes but the first (Lin et
-    al., "Common Diffusion Noise Schedules and Sample Steps are Flawed", 2023, section 3.4); where std(out) is 0, the
-    quotient is 1.
+    al., "Common Diffusion Noise Schedules and Sample Steps are Flawed", 2023, section 3.4); where std(out) is 0, and at
+    a guidance_scale of 1, the quotient is 1.
 
     Args:
         cond: Predicted with the condition: float16, bfloat16, float32 or float64, any shape of at least one axis; the
             first is the batch.
         uncond: Predicted without; cond's shape, any of those dtypes.
-        guidance_scale: 0 is `uncond`, 1 is `cond` but for rounding, and more than 1 goes beyond `cond`.
+        guidance_scale: 0 is `uncond`, 1 is `cond` but for rounding, and more than 1 goes beyond `cond`; in the range of
+            what is computed in, float32 or float64.
         rescale: How much of the spread of `cond` is restored, from 0, nothing, to 1, all.
 
     Returns:
         A new tensor of cond's shape and dtype.
 
     Raises:
-        TypeError: An array is no torch tensor or has another dtype.
-        ValueError: Shapes or devices differ, or there is no batch axis.
+        TypeError: An array is no torch tensor or has another dtype, or a number is none.
+        ValueError: Shapes or devices differ, there is no batch axis, or a number is out of range.
         RuntimeError: An argument records a gradient.
 
     """
@@ -50,9 +52,11 @@ def cfg_combine(cond: Tensor, uncond: Tensor, guidance_scale: float, *, rescale:
         raise ValueError(f"uncond must have cond's shape {tuple(cond.shape)}, got {tuple(uncond.shape)}")
     if cond.ndim == 0:
         raise ValueError("cond needs a batch axis: its shape is (), use cond[None]")
-    guidance_scale, rescale = float(guidance_scale), float(rescale)
+    most = torch.finfo(torch.float64 if wide else torch.float32).max
+    guidance_scale = check_finite("guidance_scale", guidance_scale, within=(-most, most))
+    rescale = check_finite("rescale", rescale, within=(0.0, 1.0))
     out = torch.empty(cond.shape, dtype=cond.dtype, device=cond.device)
-    if rescale == 0.0 or not out.numel():
+    if rescale == 0.0 or guidance_scale == 1.0 or not out.numel():
         return elementwise(_combine, out, cond, uncond, numbers=(guidance_scale,), wide=wide)
 
     layout = lay_out(cond, uncond, keep="first")
@@ -135,14 +139,16 @@ def _moments(
 
     c_total = tl.zeros((tile_rows, tile_cols), compute)
     o_total = tl.zeros((tile_rows, tile_cols), compute)
+    c_lost = tl.zeros((tile_rows, tile_cols), compute)
+    o_lost = tl.zeros((tile_rows, tile_cols), compute)
     for i in range(chunk, tiles, chunks):
         row, col, inside = tile(i, rows, cols, tile_rows, tile_cols)
         c = tl.load(cond + place(row, n1, n2, 0, c1, c2, axes) + col * c3, mask=inside).to(compute)
         u = tl.load(uncond + place(row, n1, n2, 0, u1, u2, axes) + col * u3, mask=inside).to(compute)
         c_off = tl.where(inside, c - c_first - c_mean, 0.0)
         o_off = tl.where(inside, u + guidance_scale * (c - u) - o_first - o_mean, 0.0)
-        c_total += c_off * c_off
-        o_total += o_off * o_off
+        c_total, c_lost = _added(c_total, c_lost, c_off * c_off)
+        o_total, o_lost = _added(o_total, o_lost, o_off * o_off)
     moments += sample * 5 * chunks + chunk
     tl.store(moments, n)
     tl.store(moments + chunks, c_mean)
@@ -181,6 +187,17 @@ def _rescale(
     c = tl.load(cond + place(row, n1, n2, 0, c1, c2, axes) + col * c3, mask=inside).to(compute)
     u = tl.load(uncond + place(row, n1, n2, 0, u1, u2, axes) + col * u3, mask=inside).to(compute)
     put(out + row * cols + col, (u + guidance_scale * (c - u)) * (rescale * quotient + (1.0 - rescale)), inside)
+
+
+@triton.jit
+def _added(total, lost, term):
+    """Give a sum with a term more, and what rounding it lost, negated: next time's term makes up for it (Kahan, 1965).
+
+    The samples of videos have so many tiles that their squares, added one by one, would lose digits of float32.
+    """
+    term -= lost
+    grown = total + term
+    return grown, grown - total - term
 
 
 @triton.jit

@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from rung_backends.triton.checks import check_finite, check_sigmas
 from rung_backends.triton.launching import check, elementwise, place, put, tile
 
 __all__ = ["cfg_flow_match_step", "flow_match_step"]
@@ -23,9 +24,9 @@ def flow_match_step(sample: Tensor, velocity: Tensor, sigma: float, sigma_next: 
     """
     wide = check(sample=sample, velocity=velocity)
     _check_shapes(sample, velocity=velocity)
-    dt = -_descent(sigma, sigma_next)
+    sigma, sigma_next = check_sigmas(sigma, sigma_next)
     out = torch.empty(sample.shape, dtype=sample.dtype, device=sample.device)
-    return elementwise(_step, out, sample, velocity, numbers=(dt,), wide=wide)
+    return elementwise(_step, out, sample, velocity, numbers=(sigma_next - sigma,), wide=wide)
 
 
 def cfg_flow_match_step(
@@ -40,7 +41,8 @@ def cfg_flow_match_step(
         sample: float16, bfloat16, float32 or float64, any shape of at least one axis; the first is the batch.
         cond: The velocity predicted with the condition; sample's shape, any of those dtypes.
         uncond: The velocity predicted without; sample's shape, any of those dtypes.
-        guidance_scale: 0 is `uncond`, 1 is `cond` but for rounding, and more than 1 goes beyond `cond`.
+        guidance_scale: 0 is `uncond`, 1 is `cond` but for rounding, and more than 1 goes beyond `cond`; in the range of
+            what is computed in, float32 or float64.
         sigma: Noise level of `sample`, in [0, 1].
         sigma_next: Noise level after the step, in [0, sigma].
 
@@ -48,26 +50,20 @@ def cfg_flow_match_step(
         A new tensor of sample's shape and dtype.
 
     Raises:
-        TypeError: An array is no torch tensor or has another dtype.
-        ValueError: Shapes or devices differ, there is no batch axis, or the sigmas are out of order.
+        TypeError: An array is no torch tensor or has another dtype, or a number is none.
+        ValueError: Shapes or devices differ, there is no batch axis, guidance_scale is out of range, or the sigmas are
+            out of order.
         RuntimeError: An argument records a gradient.
 
     """
     wide = check(sample=sample, cond=cond, uncond=uncond)
     _check_shapes(sample, cond=cond, uncond=uncond)
-    numbers = (float(guidance_scale), -_descent(sigma, sigma_next))
+    most = torch.finfo(torch.float64 if wide else torch.float32).max
+    guidance_scale = check_finite("guidance_scale", guidance_scale, within=(-most, most))
+    sigma, sigma_next = check_sigmas(sigma, sigma_next)
     out = torch.empty(sample.shape, dtype=sample.dtype, device=sample.device)
+    numbers = guidance_scale, sigma_next - sigma
     return elementwise(_guided_step, out, sample, cond, uncond, numbers=numbers, wide=wide)
-
-
-def _descent(sigma: float, sigma_next: float) -> float:
-    sigma, sigma_next = float(sigma), float(sigma_next)
-    if not 0.0 <= sigma_next <= sigma <= 1.0:
-        raise ValueError(
-            f"a step goes down within [0, 1]: need 0 <= sigma_next <= sigma <= 1, "
-            f"got sigma={sigma}, sigma_next={sigma_next}"
-        )
-    return sigma - sigma_next
 
 
 def _check_shapes(sample: Tensor, **others: Tensor) -> None:
