@@ -11,7 +11,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from catalogue import MODULES, implementation, tolerance
+from rung.load import default_table
+from rung.parity.calls import named
 from rung.parity.compare import compare
+from rung.parity.gradients import MOST, arguments_of, numeric_gradient
 from rung_backends.reference import cases, solver
 
 if TYPE_CHECKING:
@@ -56,6 +59,30 @@ def test_the_reference_takes_every_case(op: str) -> None:
         finite = all(np.isfinite(value).all() for value in case.arguments.values() if isinstance(value, np.ndarray))
         found = results if isinstance(results, tuple) else (results,)
         assert all(np.isfinite(result).all() for result in found) == finite
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if default_table().ops[op].differentiable])
+def test_some_gradients_are_compared_of_every_argument(op: str) -> None:
+    # Each argument has a case, few enough elements to be differentiated, in which none of its gradients is zero.
+    record = default_table().ops[op]
+    found = set()
+    for args, kwargs in getattr(cases, op)("float64", np.random.default_rng(0)):
+        names = arguments_of(record, (args, kwargs))
+        values = named(record, (args, kwargs))
+        if 0 < sum(values[name].size for name in names) <= MOST:
+            for name in names:
+                results = slopes(op, values, name)
+                found |= {name} if (abs(results) > 1e-6).all() else set()
+    assert found == {*record.differentiable}
+
+
+def slopes(op: str, values: dict[str, Any], name: str) -> NDArray[np.floating[Any]]:
+    def results(moved: NDArray[np.floating[Any]]) -> list[Any]:
+        made = reference(op)(**{**values, name: moved})
+        return [np.asarray(result) for result in (made if isinstance(made, tuple) else (made,))]
+
+    weights = [np.random.default_rng(1).standard_normal(result.shape) for result in results(values[name])]
+    return numeric_gradient(results, values[name], weights)[0]
 
 
 COVERED: list[tuple[str, Callable[[dict[str, Any]], bool]]] = [

@@ -369,3 +369,13 @@ def test_refusals(changes: dict[str, Any], error: type[Exception], message: str)
     given: dict[str, Any] = {"q": tensor(2, 2, 3, 4), "k": tensor(2, 2, 4, 4), "v": tensor(2, 2, 4, 4), **changes}
     with pytest.raises(error, match=message):
         attention(**given)
+
+
+def test_autocast_has_no_say() -> None:
+    q, k, v = (torch.randn(2, 3, 20, 8) for _ in range(3))
+    expected = attention(q, k, v, causal=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(attention(q, k, v, causal=True), expected)
+    compiled = torch.compile(lambda q, k, v: attention(q, k, v), fullgraph=True, backend="eager")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(compiled(q, k, v), attention(q, k, v))

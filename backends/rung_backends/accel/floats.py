@@ -6,17 +6,34 @@ any op.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rung_backends.accel.checks import Array
 
 __all__ = ["as_ieee_says", "centred", "mean_square", "widened"]
 
-as_ieee_says = np.errstate(all="ignore")
-"""Decorate a function that may answer infinity or NaN: an answer like any other, but numpy would warn."""
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def as_ieee_says(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function that may answer infinity or NaN: an answer like any other, but numpy would warn.
+
+    Each call has a context of its own: before numpy 2 a shared one carries a thread's settings into another.
+    """
+
+    @functools.wraps(function)
+    def quiet(*args: P.args, **kwargs: P.kwargs) -> R:
+        with np.errstate(all="ignore"):
+            return function(*args, **kwargs)
+
+    return quiet
 
 
 def widened(array: Array, dtype: np.dtype[np.floating[Any]]) -> Array:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rung_backends.accel.checks import Array, check_alike, check_floats, check_number, descent, given
+from rung_backends.accel.floats import as_ieee_says
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,11 +35,8 @@ __all__ = [
 TILE = 256
 """How many elements the vector unit takes at once."""
 
-# A result beyond its dtype's range is infinite and needs no warning.
-_QUIET = np.errstate(all="ignore")
 
-
-@_QUIET
+@as_ieee_says
 def flow_match_step(sample: Array, velocity: Array, sigma: float, sigma_next: float) -> Array:
     """Take one Euler step, sample + (sigma_next - sigma) * velocity, on the scalar unit.
 
@@ -50,7 +48,7 @@ def flow_match_step(sample: Array, velocity: Array, sigma: float, sigma_next: fl
     return _store([x + dt * v for x, v in zip(_scalars(sample), _scalars(velocity), strict=True)], sample)
 
 
-@_QUIET
+@as_ieee_says
 def flow_match_step_tiled(sample: Array, velocity: Array, sigma: float, sigma_next: float) -> Array:
     """Take one Euler step, sample + (sigma_next - sigma) * velocity, on the vector unit.
 
@@ -66,7 +64,7 @@ def flow_match_step_tiled(sample: Array, velocity: Array, sigma: float, sigma_ne
     return out.reshape(sample.shape)
 
 
-@_QUIET
+@as_ieee_says
 def flow_match_step_fused(sample: Array, velocity: Array, sigma: float, sigma_next: float) -> Array:
     """Take one Euler step, sample + (sigma_next - sigma) * velocity, within a single buffer.
 
@@ -81,7 +79,7 @@ def flow_match_step_fused(sample: Array, velocity: Array, sigma: float, sigma_ne
     return buffer.astype(sample.dtype, copy=False)
 
 
-@_QUIET
+@as_ieee_says
 def flow_sde_step(
     sample: Array,
     velocity: Array,
@@ -125,7 +123,7 @@ def flow_sde_step(
     )
 
 
-@_QUIET
+@as_ieee_says
 def flow_sde_step_tiled(
     sample: Array,
     velocity: Array,

@@ -58,8 +58,22 @@ _RAGGED = (131, 137)
 # Same shape, other strides.
 _LAYOUTS = ("transposed", "strided", "broadcast")
 
-# For what works along the last axis: one element, odd, no row, no element in a row, large.
-_ROWS = ((1,), (5,), (1, 1), (3, 7), (2, 3, 5), (2, 4, 6, 5), (0, 3), (3, 0), (2, 0, 3), (131, 257))
+# For what works along the last axis: one element, odd, as long as vector units like it, no row, no element in a row,
+# large.
+_ROWS = (
+    (1,),
+    (5,),
+    (1, 1),
+    (3, 7),
+    (2, 3, 5),
+    (2, 4, 6, 5),
+    (3, 64),
+    (5, 128),
+    (0, 3),
+    (3, 0),
+    (2, 0, 3),
+    (131, 257),
+)
 
 # (shape, groups): one group, some, each channel its own; no sample, no channel, no place, large.
 _GROUPS = (
@@ -75,7 +89,8 @@ _GROUPS = (
 )
 
 # (x's shape, cos's shape): each pair its angle, the same over heads, the same everywhere; pairs for a part of the
-# last axis or none of it; two elements, no sample, no position, no element, large.
+# last axis or none of it; as wide as heads are; few enough to differentiate; two elements, no sample, no position, no
+# element, large.
 _TURNED = (
     ((5, 8), (5, 4)),
     ((2, 3, 5, 8), (5, 4)),
@@ -84,6 +99,10 @@ _TURNED = (
     ((3, 5, 7), (5, 3)),
     ((3, 5, 10), (1, 5, 2)),
     ((3, 4), (3, 0)),
+    ((2, 5, 64), (5, 32)),
+    ((3, 128), (3, 64)),
+    ((2, 2, 4), (2, 2)),
+    ((2, 2, 2, 5), (1, 2, 2)),
     ((1, 2), (1, 1)),
     ((0, 3, 4), (3, 2)),
     ((2, 0, 4), (2, 0, 2)),
@@ -368,8 +387,8 @@ def _far(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
 
 
 # (batch, query heads, key heads, queries, keys, D, Dv): one element, odd sizes, one query, fewer queries than keys and
-# more, no key, no query, no batch, grouped heads, values narrower and wider than keys, and more than one block of a
-# kernel with an incomplete one at the end: of queries, keys and heads, and of elements.
+# more, no key, no query, no batch, grouped heads, values narrower and wider than keys, elements as many as models have,
+# and more than one block of a kernel with an incomplete one at the end: of queries, keys and heads, and of elements.
 _ATTENTION_SHAPES = (
     (1, 1, 1, 1, 1, 1, 1),
     (2, 3, 3, 5, 5, 7, 7),
@@ -381,10 +400,15 @@ _ATTENTION_SHAPES = (
     (2, 4, 2, 3, 5, 8, 8),
     (2, 4, 1, 5, 5, 8, 8),
     (1, 4, 2, 6, 4, 4, 9),
+    (1, 2, 1, 5, 17, 64, 64),
+    (1, 1, 1, 16, 16, 128, 128),
     (1, 3, 3, 131, 137, 16, 16),
     (1, 1, 1, 3, 5, 131, 131),
 )
 _ATTENTION_EMPTY = ((1, 2, 2, 0, 3, 4, 4), (2, 0, 0, 3, 4, 4, 4), (1, 2, 2, 3, 4, 4, 0))
+
+# Few enough elements to differentiate: grouped heads, fewer queries than keys and more.
+_ATTENTION_SMALL = ((1, 2, 1, 2, 3, 3, 2), (1, 1, 1, 3, 2, 2, 3))
 
 # They broadcast to (2, 4, 5, 7): batch, heads, queries, keys.
 _MASK_SHAPES = ((2, 4, 5, 7), (2, 1, 1, 7), (4, 5, 1), (5, 7), (7,), ())
@@ -401,6 +425,11 @@ def attention(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
             yield _qkv(rng, shape, dtype), {"causal": causal}
     for shape in _ATTENTION_EMPTY:
         yield _qkv(rng, shape, dtype), {}
+    for shape in _ATTENTION_SMALL:
+        keep = np.arange(shape[3])[:, None] + np.arange(shape[4]) != 1
+        added = _normal(rng, keep.shape, dtype)
+        for more in ({}, {"causal": True}, {"mask": keep}, {"mask": added}, {"mask": added, "causal": True}):
+            yield _qkv(rng, shape, dtype), {"scale": 0.75, **more}
     grouped = (2, 4, 2, 5, 7, 8, 8)
     for mask_shape in _MASK_SHAPES:
         causal = mask_shape == (5, 7)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rung_backends.reference.floats import as_ieee_says
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -41,7 +43,7 @@ FORMATS = {
 }
 
 
-@np.errstate(all="ignore")  # what rounds past float64's range, or below it, has passed the format's
+@as_ieee_says  # what rounds past float64's range, or below it, has passed the format's
 def rounded(values: NDArray[np.floating[Any]], name: str) -> NDArray[np.float64]:
     """Give the nearest values of a format, of two equally near the even one, as a new float64 array.
 

@@ -6,6 +6,9 @@ accuracy for speed, change an argument, or import anything but numpy and the ref
 
 The convention of time: sigma is 1 at pure noise and 0 at data, and a step goes down. A point of the flow is
 x = (1 - sigma) * data + sigma * noise, and the network predicts velocity = noise - data.
+
+NaN and infinities go where the formulas take them, element by element: a step of 0 times an infinite velocity is NaN. A
+log_prob sums its sample, so one NaN there makes it NaN.
 """
 
 from __future__ import annotations

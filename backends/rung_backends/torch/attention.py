@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
+from rung_backends.torch.autocast import as_given
 from rung_backends.torch.checks import check_broadcast, check_finite, given
 
 __all__ = ["attention"]
@@ -84,7 +85,8 @@ def attention(
             k, v = (t.unsqueeze(2).expand(-1, -1, heads // kv_heads, -1, -1).flatten(1, 2) for t in (k, v))
     if few:
         mask = torch.ones(1, keys, dtype=torch.bool, device=q.device)
-    result = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=square, scale=scale)
+    with as_given(q.device):
+        result = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=square, scale=scale)
     result = result.reshape(batch, heads, queries, v.shape[3])
     if hidden is not None:
         result = result.masked_fill(hidden, 0.0)

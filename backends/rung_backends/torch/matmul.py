@@ -7,10 +7,10 @@ it and no device waits. Must not name a device.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import torch
 from torch import Tensor
+
+from rung_backends.torch.autocast import as_given
 
 __all__ = ["scaled_mm", "scaled_mm_fp8"]
 
@@ -39,9 +39,7 @@ def scaled_mm(
     wide = torch.float64 if torch.float64 in (dtype, *(tensor.dtype for tensor in given)) else torch.float32
     # Scaled after the product, as float8 hardware does: float8 values are few enough bits to pass unharmed where
     # float32 is multiplied as TF32 or bfloat16, scaled ones are not.
-    device = a.device.type
-    # Autocast would round the product, and matrices that are not float8, to a half type.
-    with torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext():
+    with as_given(a.device):
         product = a.to(wide) @ b.to(wide)
     result = product * scale_a.to(wide) * scale_b.to(wide)
     if bias is not None:

@@ -5,9 +5,10 @@ Owns compiling and warming up, and the checks that all ops share. Must not know 
 Note [Compiled once]: `torch.compile` compiles when it meets what it has no code for, in the middle of a call. Here all
 code is made in one place, when a `Fused` is made, for each dtype and with every size left open. Afterwards Dynamo only
 looks for code that fits, and where none does the formula runs eagerly: for sizes of 0 and 1 and sums of other lengths,
-which would need code of their own, for other dtypes and devices, under autocast, or when the number of threads is not
-what it was when the code was made. Such calls are right and unfused. Warm-up sizes are all different, for Dynamo takes
-sizes that are equal in the first call to be equal in all, and large, for what is small is not spread over threads.
+which would need code of their own, for other dtypes and devices, under autocast, or when the number of threads, the
+default dtype or the default device is not what it was when the code was made. Such calls are right and unfused. Warm-up
+sizes are all different, for Dynamo takes sizes that are equal in the first call to be equal in all, and large, for what
+is small is not spread over threads.
 """
 
 from __future__ import annotations
