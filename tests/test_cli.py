@@ -418,7 +418,7 @@ class TestParity:
     def test_one_case_that_there_is_not(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, _, err = rung(capsys, "parity", "--op", "flow_match_step", "--dtype", "float32", "--case", "99")
         assert code == 0
-        assert "warning: nothing was compared: there is no case 99: the op gives 48 in float32" in err
+        assert "warning: nothing was compared: there is no case 99: the op gives 49 in float32" in err
 
     @pytest.mark.usefixtures("outside")
     def test_at_a_terminal_a_bar_says_how_far_it_is(

@@ -59,7 +59,9 @@ TOLERANCES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def ops() -> dict[str, Callable[..., Any]]:
-    """Bind all of them; whatever is to be compiled is compiled now."""
+    """Bind all of them; whatever is to be compiled is compiled now, for other tests have Dynamo forget what it knew."""
+    for name in [name for name in sys.modules if name.startswith("rung_backends.torch_compile.")]:
+        del sys.modules[name]
     return {name: getattr(importlib.import_module(f"rung_backends.torch_compile.{name}"), name) for name in OPS}
 
 

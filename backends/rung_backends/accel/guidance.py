@@ -26,7 +26,9 @@ def cfg_combine(cond: Array, uncond: Array, guidance_scale: float, *, rescale: f
     wide = check_floats(cond=cond, uncond=uncond)
     check_alike(cond=cond, uncond=uncond)
     most = float(np.finfo(wide).max)
-    guidance_scale = check_finite("guidance_scale", guidance_scale, within=(-most, most))
+    guidance_scale = check_finite(
+        "guidance_scale", check_finite("guidance_scale", guidance_scale), within=(-most, most)
+    )
     rescale = check_finite("rescale", rescale, within=(0.0, 1.0))
     guided = _guided(cond, uncond, guidance_scale, wide)
     if rescale and guidance_scale != 1.0 and guided.size:
@@ -49,7 +51,9 @@ def cfg_flow_match_step(
     wide = check_floats(sample=sample, cond=cond, uncond=uncond)
     check_alike(sample=sample, cond=cond, uncond=uncond)
     most = float(np.finfo(wide).max)
-    guidance_scale = check_finite("guidance_scale", guidance_scale, within=(-most, most))
+    guidance_scale = check_finite(
+        "guidance_scale", check_finite("guidance_scale", guidance_scale), within=(-most, most)
+    )
     result = _guided(cond, uncond, guidance_scale, wide)
     result *= -descent(sigma, sigma_next)
     result += sample

@@ -105,7 +105,9 @@ def _tensor(value: Any, place: str, own: str, dtype: str, *, is_first: bool) -> 
     if dtype in IN_NUMPY or tensor.dtype != torch.float32:
         return tensor
     narrow = tensor.to(getattr(torch, dtype))
-    return narrow if is_first or _same(tensor, narrow.float()) else tensor
+    kept = narrow.float()
+    is_held = bool(((kept == tensor) | (kept.isnan() & tensor.isnan())).all())
+    return narrow if is_first or is_held else tensor
 
 
 def kept_wide(op: Op, given: Call, dtype: str) -> list[str]:
