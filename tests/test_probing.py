@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from conftest import Write
 
 TINY = 0.05
+PATIENT = 60.0
+"""Seconds, where what is asked is not how long it takes."""
 
 
 def observer(*, limit: float = TINY, host: Host | None = None, **detectors: str) -> LiveObserver:
@@ -101,33 +103,33 @@ class TestModules:
         ],
     )
     def test_installed(self, name: str, dist: str, found: str | bool) -> None:
-        assert observer(limit=LIMIT).module(name, dist) == found
+        assert observer(limit=PATIENT).module(name, dist) == found
 
     def test_looking_imports_nothing(self, write: Write) -> None:
         write({"loud_module/__init__.py": "raise SystemError('imported')\n"})
-        assert observer(limit=LIMIT).module("loud_module", "") is True
+        assert observer(limit=PATIENT).module("loud_module", "") is True
         assert "loud_module" not in sys.modules
 
     def test_a_bare_directory_is_no_module(self, write: Write) -> None:
         write({"only_a_directory/readme.txt": ""})
         assert importlib.util.find_spec("only_a_directory") is not None
-        assert observer(limit=LIMIT).module("only_a_directory", "") is False
+        assert observer(limit=PATIENT).module("only_a_directory", "") is False
 
     def test_a_blocked_module_is_not_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "numpy", None)
-        assert observer(limit=LIMIT).module("numpy", "") is False
-        assert observer(limit=LIMIT).file("numpy/__init__.py") is False
+        assert observer(limit=PATIENT).module("numpy", "") is False
+        assert observer(limit=PATIENT).file("numpy/__init__.py") is False
 
     def test_a_module_made_by_hand_is_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "made_by_hand", types.ModuleType("made_by_hand"))
-        assert observer(limit=LIMIT).module("made_by_hand", "") is True
+        assert observer(limit=PATIENT).module("made_by_hand", "") is True
 
     def test_damaged_metadata_is_a_module_without_a_version(
         self, write: Write, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write({"acme_lib/__init__.py": ""})
         monkeypatch.setattr(metadata, "version", lambda name: None)
-        assert observer(limit=LIMIT).module("acme_lib", "") is True
+        assert observer(limit=PATIENT).module("acme_lib", "") is True
 
     def test_a_finder_that_raises_is_unknown(self, monkeypatch: pytest.MonkeyPatch) -> None:
         class Finder:
@@ -136,7 +138,7 @@ class TestModules:
                 raise PermissionError(13, "Permission denied")
 
         monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
-        assert observer(limit=LIMIT).module("there_is_none", "") == Unknown(
+        assert observer(limit=PATIENT).module("there_is_none", "") == Unknown(
             "looking for `there_is_none` raised PermissionError: [Errno 13] Permission denied"
         )
 
@@ -152,7 +154,7 @@ class TestModules:
     )
     def test_files_inside_packages(self, write: Write, path: str, found: bool) -> None:
         write({"acme_lib/__init__.py": "raise SystemError", "acme_lib/lib/kernels.so": "", "acme_file.py": ""})
-        assert observer(limit=LIMIT).file(path) is found
+        assert observer(limit=PATIENT).file(path) is found
 
 
 DETECT = "from rung.facts import DeviceFact\n"
@@ -173,7 +175,7 @@ class TestDevices:
     )
     def test_cards(self, write: Write, body: str, found: tuple[DeviceFact, ...]) -> None:
         write({"acme_p/__init__.py": "", "acme_p/probe.py": DETECT + body})
-        assert observer(npu="acme_p.probe:detect", limit=LIMIT).devices("npu") == found
+        assert observer(npu="acme_p.probe:detect", limit=PATIENT).devices("npu") == found
 
     @pytest.mark.parametrize(
         ("body", "why"),
@@ -190,7 +192,7 @@ class TestDevices:
     )
     def test_a_probe_that_misbehaves_is_unknown(self, write: Write, body: str, why: str) -> None:
         write({"acme_p/__init__.py": "", "acme_p/probe.py": DETECT + body})
-        answer = observer(npu="acme_p.probe:detect", limit=LIMIT).devices("npu")
+        answer = observer(npu="acme_p.probe:detect", limit=PATIENT).devices("npu")
         assert isinstance(answer, Unknown)
         assert why in answer.why
 
@@ -221,7 +223,7 @@ class TestProbeAtoms:
     )
     def test_answers(self, write: Write, body: str, answer: bool | str) -> None:
         write({"acme_p/__init__.py": "", "acme_p/ask.py": body})
-        found = Facts(observer=observer(limit=LIMIT)).probe("acme_p.ask:ask")
+        found = Facts(observer=observer(limit=PATIENT)).probe("acme_p.ask:ask")
         if isinstance(answer, bool):
             assert found is answer
         else:
@@ -230,7 +232,7 @@ class TestProbeAtoms:
 
     def test_what_is_unknown_to_the_probe_is_unknown(self, write: Write) -> None:
         write({"acme_p/__init__.py": "", "acme_p/ask.py": "def ask(facts):\n    return bool(facts.devices('npu'))\n"})
-        found = Facts(observer=observer(npu="acme_p.nowhere:detect", limit=LIMIT)).probe("acme_p.ask:ask")
+        found = Facts(observer=observer(npu="acme_p.nowhere:detect", limit=PATIENT)).probe("acme_p.ask:ask")
         assert isinstance(found, Unknown)
         assert "an unknown fact is neither true nor false" in found.why
 
@@ -248,7 +250,7 @@ class TestThisMachine:
         assert observer().python() == version
 
     def test_flags_that_cannot_be_read_are_unknown(self) -> None:
-        answer = observer(host=FakeHost(system="windows"), limit=LIMIT).cpu()
+        answer = observer(host=FakeHost(system="windows"), limit=PATIENT).cpu()
         assert isinstance(answer, Unknown)
         assert answer.why.startswith("reading the CPU's flags raised OSError: windows")
 
