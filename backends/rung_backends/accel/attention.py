@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rung_backends.accel.checks import Array, check_broadcast, check_finite, check_floats
+from rung_backends.accel.checks import Array, check_broadcast, check_floats
 from rung_backends.accel.floats import as_ieee_says, widened
+from rung_backends.numbers import check_finite
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

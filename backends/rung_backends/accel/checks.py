@@ -1,24 +1,22 @@
 """What the stand-in's kernels ask of their arguments, and the dtype the answers mean for the vector unit.
 
-Owns the checks that several ops share. Must not compute, change or convert an array.
+Owns the checks of arrays that several ops share. Must not compute, change or convert an array.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rung_backends.numbers import check_sigmas
+
 __all__ = [
     "Array",
     "check_alike",
     "check_broadcast",
-    "check_eps",
-    "check_finite",
     "check_floats",
-    "check_number",
     "check_vectors",
     "descent",
     "given",
@@ -77,42 +75,7 @@ def check_vectors(x: Array, **vectors: Array) -> None:
             )
 
 
-def check_number(name: str, value: float) -> float:
-    """Give the number as a float; raise TypeError for what is none, text included, ValueError beyond its range."""
-    if isinstance(value, (str, bytes, bytearray)):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{name} must be within float64's range, got an integer beyond it") from None
-    except TypeError:
-        raise TypeError(f"{name} must be a number, got {type(value).__name__}") from None
-
-
-def check_finite(name: str, value: float, *, within: tuple[float, float] = (-math.inf, math.inf)) -> float:
-    """Give the number as a float; raise ValueError if it is not finite or outside of `within`."""
-    value = check_number(name, value)
-    low, high = within
-    if math.isfinite(value) and low <= value <= high:
-        return value
-    limits = "" if low == -math.inf else f" and in [{low:g}, {high:g}]"
-    raise ValueError(f"{name} must be finite{limits}, got {value}")
-
-
-def check_eps(eps: float) -> float:
-    """Give eps as a float; raise ValueError if it is negative or not finite."""
-    eps = check_number("eps", eps)
-    if 0.0 <= eps < math.inf:
-        return eps
-    raise ValueError(f"eps must be finite and not negative, got {eps}")
-
-
 def descent(sigma: float, sigma_next: float) -> float:
     """Give sigma - sigma_next; raise ValueError for a step that leaves [0, 1] or goes up."""
-    sigma, sigma_next = check_number("sigma", sigma), check_number("sigma_next", sigma_next)
-    if 0.0 <= sigma_next <= sigma <= 1.0:
-        return sigma - sigma_next
-    raise ValueError(
-        f"a step goes down within [0, 1]: need 0 <= sigma_next <= sigma <= 1, "
-        f"got sigma={sigma}, sigma_next={sigma_next}"
-    )
+    sigma, sigma_next = check_sigmas(sigma, sigma_next)
+    return sigma - sigma_next

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from rung_backends.accel.checks import Array, check_alike, check_finite, check_floats, descent
+from rung_backends.accel.checks import Array, check_alike, check_floats, descent
 from rung_backends.accel.floats import as_ieee_says, centred, mean_square, widened
+from rung_backends.numbers import check_finite
 
 __all__ = ["cfg_combine", "cfg_flow_match_step"]
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rung_backends.accel.checks import Array, check_broadcast, check_eps, check_floats, check_vectors, given
+from rung_backends.accel.checks import Array, check_broadcast, check_floats, check_vectors, given
 from rung_backends.accel.floats import as_ieee_says, centred, mean_square, widened
+from rung_backends.numbers import check_not_negative
 
 __all__ = ["layer_norm", "modulate"]
 
@@ -24,7 +25,7 @@ def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None,
     vectors = given(weight=weight, bias=bias)
     wide = check_floats(x=x, **vectors)
     check_vectors(x, **vectors)
-    eps = check_eps(eps)
+    eps = check_not_negative("eps", eps)
     if not x.size:
         return x.copy()
     rows = centred(widened(x, wide))

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rung_backends.accel.checks import Array, check_alike, check_floats, check_number, descent, given
+from rung_backends.accel.checks import Array, check_alike, check_floats, descent, given
 from rung_backends.accel.floats import as_ieee_says
+from rung_backends.numbers import check_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rung_backends.reference.checks import Array, check_broadcast, check_finite, check_floats, check_plain
+from rung_backends.numbers import check_finite
+from rung_backends.reference.checks import Array, check_broadcast, check_floats, check_plain
 from rung_backends.reference.floats import Wide, as_ieee_says, wide
 
 __all__ = ["attention"]

@@ -1,12 +1,10 @@
 """What the references ask of their arguments, each question once, with its wording.
 
-Owns the checks that several ops share. Must not compute, change or convert an array.
+Owns the checks of arrays that several ops share. Must not compute, change or convert an array.
 """
 
 from __future__ import annotations
 
-import math
-import operator
 from typing import Any
 
 import numpy as np
@@ -16,15 +14,10 @@ __all__ = [
     "Array",
     "check_axes",
     "check_broadcast",
-    "check_finite",
     "check_floats",
-    "check_integer",
     "check_lengths",
-    "check_not_negative",
-    "check_number",
     "check_plain",
     "check_same_shape",
-    "check_sigmas",
     "given",
 ]
 
@@ -83,52 +76,3 @@ def check_lengths(length: int, what: str, **arrays: Array) -> None:
     for name, array in arrays.items():
         if array.shape != (length,):
             raise ValueError(f"{name} must have shape ({length},), one for each of {what}, got {array.shape}")
-
-
-def check_number(name: str, value: float) -> float:
-    """Give the number as a float; raise TypeError for what is none, text included, ValueError beyond its range."""
-    if isinstance(value, (str, bytes, bytearray)):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{name} must be within float64's range, got an integer beyond it") from None
-    except TypeError:
-        raise TypeError(f"{name} must be a number, got {type(value).__name__}") from None
-
-
-def check_integer(name: str, value: int) -> int:
-    """Give the integer as Python's own; raise TypeError for what is none."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
-
-
-def check_finite(name: str, value: float, *, within: tuple[float, float] = (-math.inf, math.inf)) -> float:
-    """Give the number as a float; raise ValueError if it is not finite or outside of `within`."""
-    value = check_number(name, value)
-    low, high = within
-    if not (-math.inf < value < math.inf and low <= value <= high):
-        limits = "" if low == -math.inf else f" and in [{low:g}, {high:g}]"
-        raise ValueError(f"{name} must be finite{limits}, got {value}")
-    return value
-
-
-def check_not_negative(name: str, value: float) -> float:
-    """Give the number as a float; raise ValueError if it is negative or not finite."""
-    value = check_number(name, value)
-    if not 0.0 <= value < math.inf:
-        raise ValueError(f"{name} must be finite and not negative, got {value}")
-    return value
-
-
-def check_sigmas(sigma: float, sigma_next: float) -> tuple[float, float]:
-    """Give both as floats; raise ValueError unless 0 <= sigma_next <= sigma <= 1."""
-    sigma, sigma_next = check_number("sigma", sigma), check_number("sigma_next", sigma_next)
-    if not 0.0 <= sigma_next <= sigma <= 1.0:
-        raise ValueError(
-            f"a step goes down within [0, 1]: need 0 <= sigma_next <= sigma <= 1, "
-            f"got sigma={sigma}, sigma_next={sigma_next}"
-        )
-    return sigma, sigma_next

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rung_backends.reference.checks import Array, check_finite, check_floats, check_same_shape, check_sigmas
+from rung_backends.numbers import check_finite, check_sigmas
+from rung_backends.reference.checks import Array, check_floats, check_same_shape
 from rung_backends.reference.floats import Wide, as_ieee_says, deviation, wide
 
 __all__ = ["cfg_combine", "cfg_flow_match_step"]

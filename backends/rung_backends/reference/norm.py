@@ -19,16 +19,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rung_backends.reference.checks import (
-    Array,
-    check_axes,
-    check_broadcast,
-    check_floats,
-    check_integer,
-    check_lengths,
-    check_not_negative,
-    given,
-)
+from rung_backends.numbers import check_integer, check_not_negative
+from rung_backends.reference.checks import Array, check_axes, check_broadcast, check_floats, check_lengths, given
 from rung_backends.reference.floats import Wide, as_ieee_says, normalised, wide
 
 __all__ = ["group_norm", "layer_norm", "modulate", "rms_norm"]

@@ -17,14 +17,8 @@ import math
 
 import numpy as np
 
-from rung_backends.reference.checks import (
-    Array,
-    check_floats,
-    check_not_negative,
-    check_same_shape,
-    check_sigmas,
-    given,
-)
+from rung_backends.numbers import check_not_negative, check_sigmas
+from rung_backends.reference.checks import Array, check_floats, check_same_shape, given
 from rung_backends.reference.floats import Wide, as_ieee_says, wide
 
 __all__ = ["flow_match_step", "flow_sde_step"]

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
+from rung_backends.numbers import check_finite
 from rung_backends.torch.autocast import as_given
-from rung_backends.torch.checks import check_broadcast, check_finite, given
+from rung_backends.torch.checks import check_broadcast, given
 
 __all__ = ["attention"]
 

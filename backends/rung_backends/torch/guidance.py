@@ -10,7 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rung_backends.torch.checks import check_finite, check_floats, check_same_shape, check_sigmas
+from rung_backends.numbers import check_finite, check_sigmas
+from rung_backends.torch.checks import check_floats, check_same_shape
 
 __all__ = ["cfg_combine", "cfg_flow_match_step"]
 

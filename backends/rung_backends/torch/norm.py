@@ -11,15 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rung_backends.torch.checks import (
-    check_axes,
-    check_broadcast,
-    check_floats,
-    check_integer,
-    check_lengths,
-    check_not_negative,
-    given,
-)
+from rung_backends.numbers import check_integer, check_not_negative
+from rung_backends.torch.checks import check_axes, check_broadcast, check_floats, check_lengths, given
 
 __all__ = ["group_norm", "layer_norm", "modulate", "rms_norm"]
 

@@ -13,7 +13,8 @@ import math
 import torch
 from torch import Tensor
 
-from rung_backends.torch.checks import check_floats, check_not_negative, check_same_shape, check_sigmas, given
+from rung_backends.numbers import check_not_negative, check_sigmas
+from rung_backends.torch.checks import check_floats, check_same_shape, given
 
 __all__ = ["flow_match_step", "flow_sde_step"]
 

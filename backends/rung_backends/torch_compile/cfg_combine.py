@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rung_backends.torch_compile.checks import check_finite
+from rung_backends.numbers import check_finite
 from rung_backends.torch_compile.fusing import COLS, ROWS, Fused, check, number, wide
 
 __all__ = ["cfg_combine"]

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from rung_backends.torch_compile.checks import check_not_negative
+from rung_backends.numbers import check_not_negative
 from rung_backends.torch_compile.fusing import COLS, ROWS, Fused, check, number, single, wide
 
 __all__ = ["rms_norm"]

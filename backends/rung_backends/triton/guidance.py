@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rung_backends.triton.checks import check_finite
+from rung_backends.numbers import check_finite
 from rung_backends.triton.launching import check, elementwise, launch, lay_out, place, put, scalar, tile, tile_for
 
 __all__ = ["cfg_combine"]

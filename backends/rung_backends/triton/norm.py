@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rung_backends.triton.checks import check_not_negative
+from rung_backends.numbers import check_not_negative
 from rung_backends.triton.launching import (
     check,
     elementwise,

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rung_backends.triton.checks import check_finite, check_sigmas
+from rung_backends.numbers import check_finite, check_sigmas
 from rung_backends.triton.launching import check, elementwise, place, put, tile
 
 __all__ = ["cfg_flow_match_step", "flow_match_step"]

@@ -1,13 +1,14 @@
-"""What the compiled kernels ask of their numbers, each question once, with its wording.
+"""What every backend asks of the numbers it is given, each question once, with its wording.
 
-Owns the checks that several ops share, in the terms of the reference's contracts. Must not see a tensor.
+Owns the checks and their messages, so that a call is refused alike whichever backend serves it. Must not see an array.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 
-__all__ = ["check_finite", "check_not_negative", "check_number", "check_sigmas"]
+__all__ = ["check_finite", "check_integer", "check_not_negative", "check_number", "check_sigmas"]
 
 
 def check_number(name: str, value: float) -> float:
@@ -20,6 +21,14 @@ def check_number(name: str, value: float) -> float:
         raise ValueError(f"{name} must be within float64's range, got an integer beyond it") from None
     except TypeError:
         raise TypeError(f"{name} must be a number, got {type(value).__name__}") from None
+
+
+def check_integer(name: str, value: int) -> int:
+    """Give the integer as Python's own; raise TypeError for what is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
 
 
 def check_finite(name: str, value: float, *, within: tuple[float, float] = (-math.inf, math.inf)) -> float:
