@@ -1,25 +1,94 @@
-"""Arguments that are numbers: every backend that has an op refuses the same ones, in the same class of errors."""
+"""Arguments that are numbers: what an op's contract refuses, every backend refuses, in the same words."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import math
-import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+import rung
 from aside import Aside
-from catalogue import MODULES, to_torch
-from rung.probes.toolchain import has_cpp_compiler
+from catalogue import to_torch
+from rung.load import default_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 INTERPRETED = Aside(TRITON_INTERPRET="1")
+X = np.ones((2, 4), np.float32)
+Q = X[None, None]
+STEP: dict[str, Any] = {"sigma": 0.5, "sigma_next": 0.4}
+USUAL: dict[str, dict[str, Any]] = {
+    "attention": {"q": Q, "k": Q, "v": Q, "scale": 0.5},
+    "cfg_combine": {"cond": X, "uncond": X, "guidance_scale": 3.0, "rescale": 0.5},
+    "cfg_flow_match_step": {"sample": X, "cond": X, "uncond": X, "guidance_scale": 3.0, **STEP},
+    "flow_match_step": {"sample": X, "velocity": X, **STEP},
+    "flow_sde_step": {"sample": X, "velocity": X, "noise": X, "noise_scale": 0.7, **STEP},
+    "group_norm": {"x": X, "groups": 2, "eps": 1e-5},
+    "layer_norm": {"x": X, "eps": 1e-5},
+    "rms_norm": {"x": X, "eps": 1e-5},
+}
+NUMBERS = [(op, name) for op, usual in USUAL.items() for name, value in usual.items() if isinstance(value, float)]
+
+NONE: list[tuple[str, Any, type[Exception], str]] = [
+    ("text", "0.5", TypeError, "{name} must be a number, got '0.5'"),
+    ("bytes", b"0.5", TypeError, "{name} must be a number, got b'0.5'"),
+    ("list", [0.5], TypeError, "{name} must be a number, got list"),
+    ("complex", 0.5j, TypeError, "{name} must be a number, got complex"),
+    ("beyond float64", 10**400, ValueError, "{name} must be within float64's range"),
+]
+NO_LIMIT: list[tuple[str, Any, type[Exception], str]] = [
+    ("nan", math.nan, ValueError, "{says}"),
+    ("numpy's nan", np.float32(np.nan), ValueError, "{says}"),
+    ("infinite", math.inf, ValueError, "{says}"),
+    ("minus infinite", -math.inf, ValueError, "{says}"),
+]
+NOT_NEGATIVE = "{name} must be finite and not negative, got -"
+BAD: list[tuple[str, str, str, Any, type[Exception], str]] = [
+    *((op, name, *row) for op, name in NUMBERS for row in (*NONE, *NO_LIMIT)),
+    *((op, name, "none", None, TypeError, "{name} must be a number, got NoneType")
+      for op, name in NUMBERS if name != "scale"),
+    *((op, "eps", "negative", -1, ValueError, NOT_NEGATIVE) for op in USUAL if op.endswith("norm")),
+    ("flow_sde_step", "noise_scale", "negative", -0.1, ValueError, NOT_NEGATIVE),
+    ("cfg_combine", "rescale", "above 1", 2.0, ValueError, "rescale must be finite and in [0, 1], got 2.0"),
+    ("cfg_combine", "rescale", "negative", -0.1, ValueError, "rescale must be finite and in [0, 1], got -0.1"),
+    *((op, "sigma_next", "up", 0.6, ValueError, "got sigma=0.5, sigma_next=0.6") for op in USUAL if "step" in op),
+    *((op, "sigma_next", "negative", -0.1, ValueError, "sigma_next=-0.1") for op in USUAL if "step" in op),
+    *((op, "sigma", "above 1", 1.5, ValueError, "got sigma=1.5") for op in USUAL if "step" in op),
+    *(("group_norm", "groups", what, value, TypeError, "groups must be an integer, got")
+      for what, value in (("text", "2"), ("none", None), ("list", [2]), ("float", 2.0))),
+    *(("group_norm", "groups", what, value, ValueError, "groups must be 1 or more and divide x's 4 channels")
+      for what, value in (("zero", 0), ("negative", -2), ("indivisible", 3))),
+]  # fmt: skip
+
+
+def implementations(op: str) -> list[str]:
+    """Give the dotted paths of all that serves an op."""
+    return sorted({cell.impl for cell in default_table().kernels[op]})
+
+
+def call(path: str, given: dict[str, Any]) -> Any:
+    """Call an implementation with numpy arrays or, where it takes those, the tensors that they make."""
+    backend = path.split(".")[1]
+    if backend in ("reference", "accel"):
+        module, _, name = path.partition(":")
+        return getattr(importlib.import_module(module), name)(**given)
+    pytest.importorskip("torch")
+    given = {name: to_torch(value) for name, value in given.items()}
+    if backend == "triton":
+        if importlib.util.find_spec("triton") is None:
+            pytest.skip("triton is not installed")
+        return INTERPRETED.call(path, **given)
+    if backend == "torch_compile":
+        can = rung.detect(device="cpu").facts.probe("rung.probes.toolchain:has_cpp_compiler")
+        if can is not True:
+            pytest.skip("no C++ compiler, or no headers of Python")
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)(**given)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -28,97 +97,35 @@ def _closed() -> Iterator[None]:
     INTERPRETED.close()
 
 
-class Facts:
-    """What the probe for a compiler asks of facts."""
-
-    def os(self) -> str:
-        return {"win32": "windows"}.get(sys.platform, sys.platform)
-
-    def env(self, name: str) -> str | None:
-        return os.environ.get(name)
-
-
-BACKENDS = {
-    "rms_norm": ["reference", "torch", "triton", "torch_compile"],
-    "layer_norm": ["reference", "torch", "triton", "accel"],
-    "group_norm": ["reference", "torch"],
-}
-X = np.ones((2, 4), "float32")
-CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
-    "rms_norm": ((X,), {"eps": 1e-5}),
-    "layer_norm": ((X,), {"eps": 1e-5}),
-    "group_norm": ((X,), {"groups": 2, "eps": 1e-5}),
-}
-
-NO_NUMBERS: list[tuple[str, Any]] = [
-    ("text", "0.5"),
-    ("bytes", b"0.5"),
-    ("nothing", None),
-    ("list", [0.5]),
-    ("complex", 0.5j),
-]
-NOT_USABLE: list[tuple[str, Any]] = [
-    ("nan", math.nan),
-    ("inf", math.inf),
-    ("minus inf", -math.inf),
-    ("negative", -1.0),
-    ("negative integer", -1),
-    ("numpy's nan", np.float32(np.nan)),
-    ("beyond float64", 10**400),
-]
-NO_INTEGERS: list[tuple[str, Any]] = [*NO_NUMBERS, ("float", 2.0)]
-NO_GROUPS: list[tuple[str, Any]] = [("none", 0), ("negative", -2), ("indivisible", 3)]
-
-REFUSED: list[tuple[str, str, type[Exception], list[tuple[str, Any]]]] = [
-    ("rms_norm", "eps", TypeError, NO_NUMBERS),
-    ("rms_norm", "eps", ValueError, NOT_USABLE),
-    ("layer_norm", "eps", TypeError, NO_NUMBERS),
-    ("layer_norm", "eps", ValueError, NOT_USABLE),
-    ("group_norm", "eps", TypeError, NO_NUMBERS),
-    ("group_norm", "eps", ValueError, NOT_USABLE),
-    ("group_norm", "groups", TypeError, NO_INTEGERS),
-    ("group_norm", "groups", ValueError, NO_GROUPS),
-]
-
-
-def call(backend: str, op: str, *args: Any, **kwargs: Any) -> Any:
-    """Call a backend's op with numpy arrays or, where it takes those, the tensors that they make."""
-    if backend in ("reference", "accel"):
-        return getattr(importlib.import_module(f"rung_backends.{backend}.{MODULES[op]}"), op)(*args, **kwargs)
-    pytest.importorskip("torch")
-    args, kwargs = tuple(map(to_torch, args)), {name: to_torch(value) for name, value in kwargs.items()}
-    if backend == "triton":
-        if importlib.util.find_spec("triton") is None:
-            pytest.skip("triton is not installed")
-        return INTERPRETED.call(f"rung_backends.triton.{MODULES[op]}:{op}", *args, **kwargs)
-    if backend == "torch_compile" and not has_cpp_compiler(Facts()):
-        pytest.skip("no C++ compiler, or no headers of Python")
-    module = op if backend == "torch_compile" else MODULES[op]
-    return getattr(importlib.import_module(f"rung_backends.{backend}.{module}"), op)(*args, **kwargs)
-
-
 @pytest.mark.parametrize(
-    ("backend", "op", "name", "error", "value"),
+    ("path", "op", "name", "value", "error", "says"),
     [
-        pytest.param(backend, op, name, error, value, id=f"{backend}, {op}, {name} {what}")
-        for op, name, error, values in REFUSED
-        for backend in BACKENDS[op]
-        for what, value in values
+        pytest.param(path, op, name, value, error, says, id=f"{path.partition('.')[2]}, {name} {what}")
+        for op, name, what, value, error, says in BAD
+        for path in implementations(op)
     ],
 )
-def test_refused_alike(backend: str, op: str, name: str, error: type[Exception], value: Any) -> None:
-    args, kwargs = CALLS[op]
-    with pytest.raises(error, match=f"^{name} must be "):
-        call(backend, op, *args, **kwargs | {name: value})
+def test_a_number_that_is_none_or_out_of_range_is_refused(
+    path: str, op: str, name: str, value: Any, error: type[Exception], says: str
+) -> None:
+    limit = "0 <= sigma_next <= sigma <= 1" if "sigma" in name else f"{name} must be finite"
+    with pytest.raises(error) as caught:
+        call(path, {**USUAL[op], name: value})
+    assert says.format(name=name, says=limit) in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("backend", "op"), [pytest.param(b, op, id=f"{b}, {op}") for op, served in BACKENDS.items() for b in served]
+    ("path", "op", "name"),
+    [
+        pytest.param(path, op, name, id=f"{path.partition('.')[2]}, {name}")
+        for op, name in NUMBERS
+        for path in implementations(op)
+    ],
 )
 @pytest.mark.parametrize(
-    "eps", [0.5, np.float32(0.5), np.float64(0.5), np.array(0.5)], ids=["float", "float32", "float64", "0-d"]
+    "value", [0.5, np.float32(0.5), np.float64(0.5), np.array(0.5)], ids=["float", "float32", "float64", "0-d"]
 )
-def test_numbers_of_every_kind_are_taken(backend: str, op: str, eps: Any) -> None:
-    args, kwargs = CALLS[op]
-    result = call(backend, op, *args, **kwargs | {"eps": eps})
-    assert np.asarray(result).shape == X.shape
+def test_numbers_of_every_kind_are_taken(path: str, op: str, name: str, value: Any) -> None:
+    result = call(path, {**USUAL[op], name: value})
+    for one in result if isinstance(result, tuple) else (result,):
+        assert np.isfinite(np.asarray(one)).all()
